@@ -1,0 +1,15 @@
+"""Artifact types of our own, beside TFX's standard ones."""
+
+from tfx.types.artifact import Artifact
+
+
+class IngestReport(Artifact):
+    """What became of every raw row: `report.json` (counts) and `quarantine.jsonl` (bad rows with their reasons)."""
+
+    TYPE_NAME = "BertlineIngestReport"
+
+
+class Vocabulary(Artifact):
+    """`vocab.txt`, one WordPiece a line; a piece's id is its line."""
+
+    TYPE_NAME = "BertlineVocabulary"
