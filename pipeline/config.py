@@ -265,7 +265,9 @@ class Config(Frozen):
     def _slices_are_not_reserved(self) -> Config:
         reserved = {"text", "label", "words", "length"} & set(self.evaluation.slices)
         if reserved:
-            raise ValueError(f"evaluation.slices: {sorted(reserved)} are names of our own; texts are sliced by length anyway")
+            raise ValueError(
+                f"evaluation.slices: {sorted(reserved)} are names of our own; texts are sliced by length anyway"
+            )
         return self
 
     # Where things are: the one place that knows the shape of the workspace.
@@ -288,9 +290,7 @@ class Config(Frozen):
     @property
     def tracking_uri(self) -> str:
         return (
-            self.tracking.uri
-            or os.environ.get("MLFLOW_TRACKING_URI")
-            or f"sqlite:///{Path(self.workspace) / 'mlflow.db'}"
+            self.tracking.uri or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path(self.workspace) / 'mlflow.db'}"
         )
 
     def flat(self) -> dict[str, Any]:

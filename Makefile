@@ -1,0 +1,53 @@
+# Each target does its own set-up. `make run` and `make test` are all that a fresh machine needs.
+PYTHON ?= python3
+CONFIG ?= reviews
+BIN := .venv/bin
+READY := .venv/.ready
+# uv resolves what pip refuses (TFX's upper bound on Python; see docs/adr-1-python-and-pins.md).
+UV := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
+# uv does not read pip's settings; an index that pip was given is passed on.
+PIP_INDEX := $(shell $(PYTHON) -m pip config get global.index-url 2>/dev/null)
+
+.PHONY: run test check bench setup lock clean help
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/'
+
+run: $(READY) ## raw text to a pushed model, on the sample; CONFIG=my.yaml for your own
+	@$(BIN)/bertline run $(CONFIG)
+
+test: $(READY) ## the whole test run
+	$(BIN)/python -m pytest tests
+
+check: $(READY) ## style, types and the unit tier
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest tests/unit
+
+bench: $(READY) ## measurements, each printed as ratios of one run
+	@for file in tests/benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+setup: $(READY) ## only the environment in .venv
+
+.uv/bin/uv:
+	@{ $(PYTHON) -m venv .uv && .uv/bin/python -m pip install -q uv; } || \
+	  { echo "set-up needs uv, or python3 with venv and pip (Debian: apt-get install python3-venv)" >&2; exit 1; }
+
+$(READY): requirements.lock pyproject.toml | $(UV)
+	@echo "setting up .venv (a minute or two) …"
+	@export UV_HTTP_TIMEOUT=300; test -z "$(PIP_INDEX)" || export UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$(PIP_INDEX)}"; \
+	  $(UV) venv -q --python 3.11 --seed --allow-existing .venv && \
+	  $(UV) pip sync -q --python $(BIN)/python requirements.lock && \
+	  $(UV) pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@touch $@
+
+lock: | $(UV) ## compiles requirements.lock (CPU) and requirements-gpu.lock anew
+	$(UV) pip compile -q pyproject.toml --extra samples --extra test --extra cpu --override locks/cpu-overrides.txt \
+	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements.lock
+	$(UV) pip compile -q pyproject.toml --extra samples --extra gpu \
+	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements-gpu.lock
+
+clean: ## removes the workspace; the environment stays
+	rm -rf workspace

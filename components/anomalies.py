@@ -1,0 +1,191 @@
+"""What is wrong with the data, in words: TFDV finds the anomalies, and here they get numbers, places and remedies."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow_data_validation as tfdv
+from tensorflow_metadata.proto.v0.anomalies_pb2 import Anomalies, AnomalyInfo
+from tensorflow_metadata.proto.v0.schema_pb2 import Schema
+from tensorflow_metadata.proto.v0.statistics_pb2 import DatasetFeatureStatisticsList, FeatureNameStatistics
+
+from components.ingest.rows import EMPTY_TEXT, MISSING_LABEL
+
+Statistics = Mapping[str, DatasetFeatureStatisticsList]
+"""Split -> its statistics."""
+Report = Mapping[str, Any]
+"""The Ingest step's `report.json`."""
+
+SMALL_SPLIT = 300
+"""Two samples of fewer rows from one source may differ by more than the default bounds of drift."""
+MOST_CLASSES = 10
+"""Unknown classes that are named one by one."""
+
+_ABSENT = {AnomalyInfo.FEATURE_TYPE_LOW_FRACTION_PRESENT, AnomalyInfo.SCHEMA_MISSING_COLUMN}
+_IGNORED = {
+    AnomalyInfo.ENUM_TYPE_UNEXPECTED_STRING_VALUES,  # told by `_unknown_classes`, which sees more
+    AnomalyInfo.COMPARATOR_CONTROL_DATA_MISSING,  # a gap in the baseline is no fault of this data
+}
+
+
+@dataclass(frozen=True)
+class Anomaly:
+    """One thing that is wrong with one split of the data."""
+
+    split: str
+    feature: str
+    what: str
+    """What is wrong, with numbers and places."""
+    remedy: str
+    """What the user can do about it."""
+
+    def __str__(self) -> str:
+        return f"{self.split}: {self.what}. {self.remedy}"
+
+
+def validate(statistics: Statistics, schema: Schema, baseline: Statistics) -> dict[str, Anomalies]:
+    """TFDV's own findings for each split, with the drift against the same split of the baseline."""
+    return {
+        split: tfdv.validate_statistics(current, schema, previous_statistics=baseline.get(split))
+        for split, current in statistics.items()
+    }
+
+
+def explain(
+    found: Mapping[str, Anomalies], statistics: Statistics, schema: Schema, report: Report, baseline: Statistics
+) -> list[Anomaly]:
+    """TFDV's findings as sentences, with the counts, places and shares that its descriptions lack."""
+    return [
+        anomaly
+        for split, anomalies in found.items()
+        for anomaly in _explain_split(split, anomalies, statistics[split], schema, report, baseline.get(split))
+    ]
+
+
+def _explain_split(
+    split: str,
+    found: Anomalies,
+    current: DatasetFeatureStatisticsList,
+    schema: Schema,
+    report: Report,
+    previous: DatasetFeatureStatisticsList | None,
+) -> Iterator[Anomaly]:
+    if found.data_missing:
+        yield Anomaly(split, "", "there are no rows", "Name files that have some, or change data.split.")
+        return
+    classes = next(feature.string_domain.value for feature in schema.feature if feature.name == "label")
+    yield from _unknown_classes(split, classes, current, report)
+    measured = {drift.path.step[0]: drift.drift_measurements[0] for drift in found.drift_skew_info}
+    for info in sorted(found.anomaly_info.values(), key=lambda info: info.path.step[0]):
+        name = info.path.step[0]
+        for reason in info.reason:
+            if reason.type in _ABSENT:
+                yield _absent(split, name, current, report)
+            elif reason.type == AnomalyInfo.COMPARATOR_L_INFTY_HIGH and previous:
+                yield _label_drift(split, measured[name], current, previous)
+            elif reason.type == AnomalyInfo.COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH and previous:
+                yield _length_drift(split, measured[name], current, previous)
+            elif reason.type not in _IGNORED:
+                yield Anomaly(split, name, f"column {name}: {reason.description.strip(' .')}", "Correct the column.")
+
+
+def _unknown_classes(
+    split: str, classes: Sequence[str], current: DatasetFeatureStatisticsList, report: Report
+) -> Iterator[Anomaly]:
+    # The report counts every label, TFDV's histogram only the 1000 most frequent: a typo is rare by nature.
+    counts = {**_label_counts(current), **report["labels"].get(split, {})}
+    unknown = sorted(counts.keys() - set(classes), key=lambda name: (-counts[name], name))
+    for name in unknown[:MOST_CLASSES]:
+        close = difflib.get_close_matches(name, classes, n=1)
+        known = f"the nearest is {close[0]!r}" if close else f"they are {_listed(classes)}"
+        yield Anomaly(
+            split,
+            "label",
+            f"class {name!r} in {counts[name]:,} of {_rows(current):,} rows is none of the known classes; {known}",
+            "Correct the rows, or add the class to data.labels.",
+        )
+    if rest := unknown[MOST_CLASSES:]:
+        what = f"{len(rest):,} further unknown classes in {sum(counts[name] for name in rest):,} rows"
+        yield Anomaly(split, "label", what, "So many point to a wrong data.label or data.labels.")
+
+
+def _absent(split: str, name: str, current: DatasetFeatureStatisticsList, report: Report) -> Anomaly:
+    rows, feature = _rows(current), _feature(current, name)
+    lacking = rows - (getattr(feature, feature.WhichOneof("stats")).common_stats.num_non_missing if feature else 0)
+    what = {"text": EMPTY_TEXT, "label": MISSING_LABEL}.get(name, f"missing {name}")
+    places = report["incomplete"].get(what)
+    first = f"; the first of {places['rows']:,} in all splits: {_listed(places['first'])}" if places else ""
+    return Anomaly(
+        split,
+        name,
+        f"{what} in {lacking:,} of {rows:,} rows ({lacking / rows:.2%}){first}",
+        "Correct the rows, or set data.incomplete: quarantine to leave them out.",
+    )
+
+
+def _label_drift(
+    split: str, measured: Any, current: DatasetFeatureStatisticsList, previous: DatasetFeatureStatisticsList
+) -> Anomaly:
+    before, after = _label_shares(previous), _label_shares(current)
+    moved = max(sorted({*before, *after}), key=lambda name: abs(after.get(name, 0) - before.get(name, 0)))
+    return Anomaly(
+        split,
+        "label",
+        f"the share of class {moved!r} moved from {before.get(moved, 0):.1%} to {after.get(moved, 0):.1%} since the"
+        f" last accepted run, by {measured.value:.3f} where {measured.threshold:g} is allowed"
+        f"{_chance(current, previous)}",
+        _meant("label_drift"),
+    )
+
+
+def _length_drift(
+    split: str, measured: Any, current: DatasetFeatureStatisticsList, previous: DatasetFeatureStatisticsList
+) -> Anomaly:
+    return Anomaly(
+        split,
+        "words",
+        f"the text lengths moved since the last accepted run, from a median of {_median_words(previous):g} words to"
+        f" {_median_words(current):g}: Jensen-Shannon divergence {measured.value:.3f} where"
+        f" {measured.threshold:g} is allowed{_chance(current, previous)}",
+        _meant("length_drift"),
+    )
+
+
+def _chance(*samples: DatasetFeatureStatisticsList) -> str:
+    rows = min(map(_rows, samples))
+    return f" (with {rows:,} rows it may be chance)" if rows < SMALL_SPLIT else ""
+
+
+def _meant(bound: str) -> str:
+    return f"If that is right, allow it once, and later runs are compared with this one; or raise validation.{bound}."
+
+
+def _listed(names: Sequence[str], most: int = 5) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _rows(statistics: DatasetFeatureStatisticsList) -> int:
+    return statistics.datasets[0].num_examples
+
+
+def _feature(statistics: DatasetFeatureStatisticsList, name: str) -> FeatureNameStatistics | None:
+    return next((feature for feature in statistics.datasets[0].features if list(feature.path.step) == [name]), None)
+
+
+def _median_words(statistics: DatasetFeatureStatisticsList) -> float:
+    feature = _feature(statistics, "words")
+    return feature.num_stats.median if feature else 0.0
+
+
+def _label_counts(statistics: DatasetFeatureStatisticsList) -> dict[str, int]:
+    feature = _feature(statistics, "label")
+    buckets = feature.string_stats.rank_histogram.buckets if feature else ()
+    return {bucket.label: int(bucket.sample_count) for bucket in buckets}
+
+
+def _label_shares(statistics: DatasetFeatureStatisticsList) -> dict[str, float]:
+    counts = _label_counts(statistics)
+    return {name: count / sum(counts.values()) for name, count in counts.items()}

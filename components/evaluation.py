@@ -1,0 +1,143 @@
+"""The Evaluator's work: TFMA computes every metric on every slice, for the candidate and for the model pushed now.
+
+What follows from the numbers is decided in `verdict.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import tensorflow_model_analysis as tfma
+import tensorflow_text  # noqa: F401  the ops inside the exported models
+from tfx_bsl.tfxio import tf_example_record
+
+from components.verdict import OVERALL, ROWS, Slices, Verdict, judge, length_slice
+from models.task import Task
+from pipeline.config import EvaluationConfig
+from serving.signatures import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE
+
+LENGTH = "length"
+_CONFUSION = "confusion"
+
+
+def evaluate(
+    make_pipeline: Callable[[], Any],
+    task: Task,
+    settings: EvaluationConfig,
+    *,
+    model: str,
+    baseline: str | None,
+    examples: Sequence[str],
+    output: str,
+    labels: Sequence[str],
+) -> Verdict:
+    """Measures the model at `model` (and `baseline`) on the files `examples`, writes TFMA's results to `output`."""
+    config = _eval_config(task, settings, with_baseline=baseline is not None)
+    models = [
+        tfma.default_eval_shared_model(path, model_name=name, eval_config=config)
+        for name, path in (("candidate", model), ("baseline", baseline))
+        if path is not None
+    ]
+    extractors = tfma.default_extractors(eval_shared_model=models, eval_config=config)
+    # Before the slice keys are read from the features.
+    extractors.insert(1, _length_extractor(settings.length_slices))
+    source = tf_example_record.TFExampleRecord(
+        list(examples), raw_record_column_name=tfma.ARROW_INPUT_COLUMN, telemetry_descriptors=["Bertline"]
+    )
+    with make_pipeline() as pipeline:
+        _ = (
+            pipeline
+            | "Read" >> source.BeamSource()
+            | "Evaluate"
+            >> tfma.ExtractEvaluateAndWriteResults(
+                eval_shared_model=models, eval_config=config, extractors=extractors, output_path=output
+            )
+        )
+    slices, confusion = _results(output, "candidate", task, len(labels))
+    baseline_slices = _results(output, "baseline", task, len(labels))[0] if baseline else {}
+    reasons = judge(slices, baseline_slices, settings)
+    return Verdict(
+        blessed=not reasons,
+        reasons=reasons,
+        metrics=slices[OVERALL],
+        slices={name: values for name, values in slices.items() if name != OVERALL},
+        baseline_metrics=baseline_slices.get(OVERALL, {}),
+        baseline=baseline,
+        confusion=confusion,
+        labels=list(labels),
+    )
+
+
+def _eval_config(task: Task, settings: EvaluationConfig, *, with_baseline: bool) -> tfma.EvalConfig:
+    def spec(name: str) -> tfma.ModelSpec:
+        return tfma.ModelSpec(
+            name=name,
+            is_baseline=name == "baseline",
+            signature_name=EXAMPLES_SIGNATURE,
+            preprocessing_function_names=[TARGETS_SIGNATURE],
+            label_key="label_id",
+            example_weight_key="label_weight",
+            prediction_key="probabilities",
+        )
+
+    metrics = [
+        tfma.MetricConfig(class_name=class_name, config=json.dumps({"name": name}))
+        for name, class_name in task.metrics.items()
+    ]
+    metrics.append(tfma.MetricConfig(class_name="WeightedExampleCount", config=json.dumps({"name": ROWS})))
+    metrics.append(
+        tfma.MetricConfig(
+            class_name="MultiClassConfusionMatrixAtThresholds",
+            config=json.dumps({"name": _CONFUSION, "thresholds": [0.0]}),
+        )
+    )
+    slices = [[], [LENGTH] if settings.length_slices else None, *([column] for column in settings.slices)]
+    return tfma.EvalConfig(
+        model_specs=[spec("candidate"), *([spec("baseline")] if with_baseline else [])],
+        slicing_specs=[tfma.SlicingSpec(feature_keys=keys) for keys in slices if keys is not None],
+        metrics_specs=[tfma.MetricsSpec(metrics=metrics, example_weights=tfma.ExampleWeightOptions(weighted=True))],
+    )
+
+
+def _length_extractor(limits: Sequence[int]) -> Any:
+    """Adds the slice feature `length` that is made from the feature `words`."""
+
+    def add_length(extracts: dict[str, Any]) -> dict[str, Any]:
+        features = dict(extracts[tfma.FEATURES_KEY])
+        words = np.asarray(features["words"]).reshape(-1)
+        features[LENGTH] = np.asarray([[length_slice(int(count), limits)] for count in words], dtype=object)
+        return {**extracts, tfma.FEATURES_KEY: features}
+
+    return tfma.extractors.Extractor(stage_name="ExtractLength", ptransform=beam.Map(add_length))
+
+
+def _results(output: str, model_name: str, task: Task, classes: int) -> tuple[Slices, list[list[int]]]:
+    """TFMA's metrics of one model as plain numbers, and its confusion matrix."""
+    slices: Slices = {}
+    confusion = np.zeros((classes, classes), int)
+    for key, outputs in tfma.load_eval_result(output, model_name=model_name).slicing_metrics:
+        found = next(iter(next(iter(outputs.values())).values()))
+        name = ", ".join(_slice_name(column, value) for column, value in key) or OVERALL
+        slices[name] = {metric: float(found[metric]["doubleValue"]) for metric in (*task.metrics, ROWS)}
+        if name == OVERALL:
+            confusion = _confusion(found[_CONFUSION], classes)
+    return slices, confusion.tolist()
+
+
+def _slice_name(column: str, value: Any) -> str:
+    text = value.decode() if isinstance(value, bytes) else str(value)
+    return text if column == LENGTH else f"{column}={text}"
+
+
+def _confusion(message: Mapping[str, Any], classes: int) -> np.ndarray:
+    matrix = np.zeros((classes, classes), int)
+    for threshold in message["multiClassConfusionMatrixAtThresholds"]["matrices"]:
+        for entry in threshold.get("entries", ()):
+            predicted = entry.get("predictedClassId", {}).get("value", entry.get("predictedClassId", 0))
+            actual = entry.get("actualClassId", 0)
+            matrix[int(actual), int(predicted or 0)] += round(entry["numWeightedExamples"])
+    return matrix

@@ -1,0 +1,80 @@
+"""The Evaluator: the pipeline's door to `evaluation.py`."""
+
+import json
+import os
+
+import apache_beam as beam
+from tfx.components.evaluator import constants
+from tfx.dsl.component.experimental.annotations import (
+    BeamComponentParameter,
+    InputArtifact,
+    OutputArtifact,
+    Parameter,
+)
+from tfx.dsl.component.experimental.decorators import component
+from tfx.types import artifact_utils
+from tfx.types.standard_artifacts import Examples, Model, ModelBlessing, ModelEvaluation
+from tfx.utils import io_utils, path_utils
+
+from components import events
+from components.evaluation import evaluate
+from components.publish import model_digest, pushed_versions
+from components.verdict import FILE_NAME
+from models.task import get_task
+from pipeline.config import EvaluationConfig
+from serving.signatures import read_card
+
+
+@component(use_beam=True)
+def Evaluator(
+    examples: InputArtifact[Examples],
+    model: InputArtifact[Model],
+    evaluation: OutputArtifact[ModelEvaluation],
+    blessing: OutputArtifact[ModelBlessing],
+    settings: Parameter[str],
+    destination: Parameter[str],
+    code: Parameter[str],
+    beam_pipeline: BeamComponentParameter[beam.Pipeline] = None,
+) -> None:
+    """Measures a model on the held-out rows, against the model that is pushed now, and blesses or refuses it.
+
+    Args:
+      examples: raw Examples with the split `eval`.
+      model: the candidate.
+      evaluation: TFMA's results, and our verdict with its reasons.
+      blessing: whether the model may be pushed.
+      settings: JSON of the config's section `evaluation`.
+      destination: folder of pushed versions; the newest one is the baseline.
+      code: fingerprint of the sources, so that a change of code is not answered from the cache.
+    """
+    model_path = path_utils.serving_model_path(model.uri)
+    card = read_card(model_path)
+    verdict = evaluate(
+        lambda: beam_pipeline,
+        get_task(card["task"]),
+        EvaluationConfig.model_validate_json(settings),
+        model=model_path,
+        baseline=find_baseline(model_path, card["labels"], destination),
+        examples=[os.path.join(uri, "*") for uri in artifact_utils.get_split_uris([examples], "eval")],
+        output=evaluation.uri,
+        labels=card["labels"],
+    )
+    io_utils.write_string_file(os.path.join(evaluation.uri, FILE_NAME), verdict.to_json())
+    marker = constants.BLESSED_FILE_NAME if verdict.blessed else constants.NOT_BLESSED_FILE_NAME
+    io_utils.write_string_file(os.path.join(blessing.uri, marker), "\n".join(verdict.reasons))
+    blessing.set_int_custom_property(constants.ARTIFACT_PROPERTY_BLESSED_KEY, int(verdict.blessed))
+    blessing.set_string_custom_property("reasons", json.dumps(verdict.reasons))
+
+
+def find_baseline(model: str, labels: list[str], destination: str) -> str | None:
+    """The newest pushed model that is not the candidate itself, if it speaks of the same classes."""
+    digest = model_digest(model)
+    for pushed in reversed(pushed_versions(destination)):
+        if pushed.card.get("digest") == digest:
+            continue
+        if pushed.card.get("labels") != labels:
+            note = f"version {pushed.version} has other classes than this model: it is no baseline for it"
+            events.emit(events.Note(note))
+            return None
+        return str(pushed.path)
+    return None

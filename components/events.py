@@ -1,0 +1,67 @@
+"""What the line tells those who watch it: the terminal, the tracker, a test.
+
+A step of the line says what happens by `emit`; it knows none of its listeners, and a listener that fails is dropped, never
+the step.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class StepStarted:
+    name: str
+
+
+@dataclass(frozen=True)
+class StepFinished:
+    name: str
+    seconds: float
+    cached: bool
+    reasons: tuple[str, ...] = ()
+    """Why the step ran and was not taken from the cache."""
+    execution_id: int | None = None
+    outputs: dict[str, str] = field(default_factory=dict)
+    """Output name -> path of the artifact."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """A `StepRecord` or `EpochRecord` of the training loop."""
+
+    record: Any
+
+
+@dataclass(frozen=True)
+class Note:
+    """One sentence that a person should see."""
+
+    text: str
+
+
+Event = StepStarted | StepFinished | Training | Note
+_listeners: list[Callable[[Event], None]] = []
+
+
+@contextmanager
+def listening(listener: Callable[[Event], None]) -> Iterator[None]:
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        if listener in _listeners:
+            _listeners.remove(listener)
+
+
+def emit(event: Event) -> None:
+    for listener in list(_listeners):
+        try:
+            listener(event)
+        except Exception:
+            logging.exception("a listener failed and is left out from here on")
+            _listeners.remove(listener)

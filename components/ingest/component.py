@@ -1,0 +1,86 @@
+"""The TFX door to `run.ingest`. It has no driver of its own, which Kubeflow could not run."""
+
+import json
+from typing import Any
+
+from tfx import types
+from tfx.components.util import examples_utils
+from tfx.dsl.components.base import base_beam_component, base_beam_executor, executor_spec
+from tfx.proto import example_gen_pb2
+from tfx.types import artifact_utils, standard_artifacts
+from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
+
+from components.artifacts import IngestReport
+from components.ingest.rows import SPLITS
+from components.ingest.run import ingest
+from pipeline.config import DataConfig
+
+
+class IngestSpec(ComponentSpec):
+    PARAMETERS = {
+        "data": ExecutionParameter(type=str),
+        "slices": ExecutionParameter(type=str),
+        "inputs": ExecutionParameter(type=str),
+        "code": ExecutionParameter(type=str),
+        "quarantine_path": ExecutionParameter(type=str),
+    }
+    INPUTS: dict[str, ChannelParameter] = {}
+    OUTPUTS = {
+        "examples": ChannelParameter(type=standard_artifacts.Examples),
+        "report": ChannelParameter(type=IngestReport),
+    }
+
+
+class Executor(base_beam_executor.BaseBeamExecutor):
+    def Do(
+        self,
+        input_dict: dict[str, list[types.Artifact]],
+        output_dict: dict[str, list[types.Artifact]],
+        exec_properties: dict[str, Any],
+    ) -> None:
+        self._log_startup(input_dict, output_dict, exec_properties)
+        examples = artifact_utils.get_single_instance(output_dict["examples"])
+        ingest(
+            self._make_beam_pipeline,
+            DataConfig.model_validate_json(exec_properties["data"]),
+            json.loads(exec_properties["slices"]),
+            examples.uri,
+            artifact_utils.get_single_uri(output_dict["report"]),
+            exec_properties["quarantine_path"],
+        )
+        examples.split_names = artifact_utils.encode_split_names(list(SPLITS))
+        examples_utils.set_payload_format(examples, example_gen_pb2.PayloadFormat.FORMAT_TF_EXAMPLE)
+        examples_utils.set_file_format(examples, "tfrecords_gzip")
+
+
+class Ingest(base_beam_component.BaseBeamComponent):
+    """Reads raw files into Examples, and keeps count of every row.
+
+    Component `outputs` contains:
+      - `examples`: standard Examples with the splits `train` and `eval`; features `text`, `label`, `words` and slices.
+      - `report`: `report.json` with the counts and `quarantine.jsonl` with the bad rows.
+    """
+
+    SPEC_CLASS = IngestSpec
+    EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)
+
+    def __init__(self, data: str, slices: str, inputs: str, code: str, quarantine_path: str):
+        """Makes the component; every parameter is part of TFX's cache key.
+
+        Args:
+          data: the DataConfig as JSON.
+          slices: further columns that become features, as a JSON list.
+          inputs: `files.digest` of the raw files: TFX sees a change of their content by it.
+          code: fingerprint of the code: TFX sees a change of the code by it.
+          quarantine_path: file that receives the bad rows even if the step fails.
+        """
+        spec = IngestSpec(
+            data=data,
+            slices=slices,
+            inputs=inputs,
+            code=code,
+            quarantine_path=quarantine_path,
+            examples=types.Channel(type=standard_artifacts.Examples),
+            report=types.Channel(type=IngestReport),
+        )
+        super().__init__(spec=spec)

@@ -1,0 +1,158 @@
+"""The raw files: which ones a config names, how they are opened, and what their content digests to."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import difflib
+import glob
+import gzip
+import hashlib
+import io
+import os
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, TextIO, cast
+
+from components.ingest.records import ENCODING, MAX_RECORD_CHARS, UNUSABLE, BadRow, bad_row, find_unusable
+from pipeline.config import DataConfig
+from pipeline.errors import BertlineError
+
+_COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
+_FORMAT_OF_ENDING = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+
+
+class InputFile(NamedTuple):
+    path: str
+    format: str
+    split: str | None
+    """The split that all its rows belong to; None if each row has its own."""
+
+
+def find_files(data: DataConfig) -> list[InputFile]:
+    """The files that the config names, in a stable order."""
+    if data.path is not None:
+        return [InputFile(path, format_of(path, data), None) for path in _matches("data.path", data.path)]
+    named = {"train": _matches("data.train", data.train or ""), "eval": _matches("data.eval", data.eval or "")}
+    shared = sorted(set(named["train"]) & set(named["eval"]))
+    if shared:
+        raise BertlineError(f"{shared[0]}: both data.train and data.eval name it; a row must not be on both sides.")
+    return [InputFile(path, format_of(path, data), split) for split, paths in named.items() for path in paths]
+
+
+def _matches(setting: str, pattern: str) -> list[str]:
+    if os.path.isfile(pattern):  # first, so that a name with brackets is not taken for a pattern
+        return [pattern]
+    if os.path.isdir(pattern):
+        raise BertlineError(f"{setting}: {pattern} is a folder; name a file, or a pattern such as {pattern}/*.csv.")
+    if glob.has_magic(pattern):
+        found = sorted(path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path))
+        if not found:
+            raise BertlineError(f"{setting}: no file matches {pattern}; check the folder and the ending.")
+        return found
+    folder = Path(pattern).parent
+    if not folder.is_dir():
+        raise BertlineError(f"{setting}: there is no file {pattern}, nor its folder {folder}; check the path.")
+    hint = nearest(Path(pattern).name, [path.name for path in folder.iterdir()])
+    raise BertlineError(f"{setting}: there is no file {pattern}{hint or '; check the path'}.")
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def format_of(path: str, data: DataConfig) -> str:
+    inner = Path(path)
+    if inner.suffix.lower() in _COMPRESSED:
+        inner = inner.with_suffix("")
+    found = data.format or _FORMAT_OF_ENDING.get(inner.suffix.lower())
+    if found is None:
+        raise BertlineError(
+            f"{path}: the ending {inner.suffix!r} does not say the format; set data.format to"
+            f" {', '.join(sorted(set(_FORMAT_OF_ENDING.values())))}."
+        )
+    return found
+
+
+def digest(data: DataConfig) -> str:
+    """A digest of the files' names and bytes: equal content is the same input wherever and whenever it was written."""
+    total = hashlib.sha256()
+    for file in find_files(data):
+        content = hashlib.sha256()
+        with readable(file.path), open(file.path, "rb") as stream:
+            while block := stream.read(1 << 20):
+                content.update(block)
+        total.update(f"{file.split}\0{os.path.basename(file.path)}\0{content.hexdigest()}\n".encode())
+    return total.hexdigest()
+
+
+@contextmanager
+def readable(path: str) -> Iterator[None]:
+    """Says of which file it was, and what to do, when reading breaks off."""
+    try:
+        yield
+    except (OSError, EOFError, zlib.error, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error).rstrip(".")
+        raise BertlineError(f"{path}: cannot be read to its end: {reason}; check or replace the file.") from None
+
+
+def open_bytes(path: str) -> BinaryIO:
+    opener = _COMPRESSED.get(Path(path).suffix.lower(), open)
+    return cast(BinaryIO, opener(path, "rb"))
+
+
+def _mark_bytes(error: UnicodeError) -> tuple[str, int]:
+    """Turns each undecodable byte into one lone surrogate: the text around it, line ends and quotes stay in place."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return "".join(chr(0xDC00 + byte) for byte in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error("bertline-mark", _mark_bytes)
+
+
+def open_text(path: str, encoding: str, newline: str) -> TextIO:
+    """The decoded stream; a byte-order mark is no part of it, and undecodable bytes are marked, see `check_line`."""
+    try:
+        if codecs.lookup(encoding).name == "utf-8":
+            encoding = "utf-8-sig"
+        return io.TextIOWrapper(open_bytes(path), encoding=encoding, errors="bertline-mark", newline=newline)
+    except LookupError:
+        raise BertlineError(
+            f"data.encoding: {encoding!r} is not an encoding; utf-8, latin-1, cp1252, utf-16 are."
+        ) from None
+
+
+def numbered_lines(stream: TextIO) -> Iterator[tuple[int, str]]:
+    """Physical lines, counted from 1. Of a line that is too long only the beginning is kept, one character too much."""
+    number = 0
+    while line := stream.readline(MAX_RECORD_CHARS + 1):
+        number += 1
+        rest = line
+        while len(rest) >= MAX_RECORD_CHARS and not rest.endswith(("\n", "\r")):
+            rest = stream.readline(MAX_RECORD_CHARS)
+        yield number, line
+
+
+def check_line(path: str, encoding: str, number: int, line: str) -> BadRow | None:
+    """The line as a bad row, if it holds a byte that could not be decoded, or a NUL."""
+    found = find_unusable(line)
+    if found is None:
+        return None
+    where = f"{os.path.basename(path)}, line {number}, column {found.start() + 1}"
+    if found[0] == "\0":
+        return bad_row(path, number, UNUSABLE, f"{where}: a NUL byte; take it out of the data", line)
+    byte = f"0x{ord(found[0]) - 0xDC00:02X}"
+    remedy = "set data.encoding, e.g. latin-1, or save the file as UTF-8"
+    return bad_row(path, number, ENCODING, f"{where}: byte {byte} is not valid {encoding}; {remedy}", line)

@@ -1,0 +1,66 @@
+"""Parquet, a batch of rows at a time and only the columns that are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Any
+
+from components.ingest.files import open_bytes
+from components.ingest.records import BadRow, Row, make_row
+from pipeline.config import DataConfig
+from pipeline.errors import BertlineError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_BATCH_ROWS = 1024
+
+
+def columns(path: str, data: DataConfig) -> list[str]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with open_bytes(path) as stream:
+            return list(pq.ParquetFile(stream).schema_arrow.names)
+    except pa.ArrowException as error:
+        raise _broken(path, error) from None
+
+
+def read(path: str, data: DataConfig, columns: Collection[str] | None = None) -> Iterator[Row | BadRow]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    number = 0
+    try:
+        with open_bytes(path) as stream:
+            file = pq.ParquetFile(stream)
+            kept = [name for name in file.schema_arrow.names if columns is None or name in columns]
+            for batch in file.iter_batches(_BATCH_ROWS, columns=kept):
+                for values in _plain(batch):
+                    number += 1
+                    yield make_row(path, number, values, columns)
+    except pa.ArrowException as error:
+        raise _broken(path, error) from None
+
+
+def _plain(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    try:
+        return batch.to_pylist()
+    except UnicodeDecodeError:  # Arrow does not check a string's bytes; one wrong cell must not cost its whole batch
+        return [
+            {name: _cell(batch.column(at)[row]) for at, name in enumerate(batch.schema.names)}
+            for row in range(batch.num_rows)
+        ]
+
+
+def _cell(scalar: Any) -> Any:
+    try:
+        return scalar.as_py()
+    except UnicodeDecodeError:
+        return scalar.as_buffer().to_pybytes()
+
+
+def _broken(path: str, error: Exception) -> BertlineError:
+    reason = str(error).strip().splitlines()[0].rstrip(".")
+    return BertlineError(f"{path}: not readable as Parquet: {reason}; check data.format, or write the file anew.")

@@ -1,0 +1,76 @@
+"""The readers by format, and the cheap look at every file before anything is started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from components.ingest import delimited, jsonl, parquet
+from components.ingest.files import InputFile, find_files, nearest, readable
+from components.ingest.records import UNREADABLE, BadRow, Row, bad_row
+from pipeline.config import DataConfig
+from pipeline.errors import BertlineError
+
+
+class Reader(NamedTuple):
+    """How one format is read; a new format is one more of these in `READERS`."""
+
+    columns: Callable[[str, DataConfig], list[str]]
+    """(path, data) -> the file's columns; raises BertlineError if it has none."""
+    read: Callable[..., Iterator[Row | BadRow]]
+    """(path, data, columns) -> rows with these columns, or with all if `columns` is None."""
+
+
+READERS: dict[str, Reader] = {
+    "csv": Reader(delimited.columns, delimited.read),
+    "tsv": Reader(delimited.columns, delimited.read),
+    "jsonl": Reader(jsonl.columns, jsonl.read),
+    "parquet": Reader(parquet.columns, parquet.read),
+}
+
+
+def read(file: InputFile, data: DataConfig, columns: Collection[str] | None = None) -> Iterator[Row | BadRow]:
+    """The rows of a file. Never raises for what is in it: where reading breaks off, the last row is a bad one."""
+    line = 0
+    try:
+        with readable(file.path):
+            for row in READERS[file.format].read(file.path, data, columns):
+                line = row.line
+                yield row
+    except BertlineError as error:
+        yield bad_row(file.path, line + 1, UNREADABLE, str(error), "")
+
+
+def needed_columns(data: DataConfig, slices: Sequence[str] = ()) -> dict[str, str]:
+    """Column -> the setting that names it."""
+    named = {data.text: "data.text", data.label: "data.label"}
+    for name, setting in ((data.split.column, "data.split.column"), (data.split.group, "data.split.group")):
+        if name is not None and data.path is not None:  # files that are a split each need no column for it
+            named.setdefault(name, setting)
+    for name in data.exclude:
+        named.setdefault(name, "data.exclude")
+    for name in slices:
+        named.setdefault(name, "evaluation.slices")
+    return named
+
+
+def check_inputs(data: DataConfig, slices: Sequence[str] = ()) -> list[InputFile]:
+    """Opens each file and looks at its header and first record; what is wrong there is told before Beam starts."""
+    files = find_files(data)
+    for file in files:
+        reader = READERS[file.format]
+        with readable(file.path):
+            known = reader.columns(file.path, data)
+            for name, setting in needed_columns(data, slices).items():
+                if name not in known:
+                    raise BertlineError(_missing_column(file, data, name, setting, known))
+            if next(reader.read(file.path, data), None) is None:
+                raise BertlineError(f"{file.path}: the file has columns ({', '.join(known)}) and no rows.")
+    return files
+
+
+def _missing_column(file: InputFile, data: DataConfig, name: str, setting: str, known: list[str]) -> str:
+    shown = ", ".join(column if len(column) <= 40 else f"{column[:40]}…" for column in known)
+    headerless = file.format in ("csv", "tsv") and not data.columns
+    hint = " If line 1 is not a header, name the columns in data.columns." if headerless else ""
+    return f"{file.path}: {setting}: there is no column {name!r}{nearest(name, known) or '.'} Columns: {shown}.{hint}"

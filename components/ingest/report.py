@@ -1,0 +1,137 @@
+"""Counts what became of the rows, and judges whether the line may go on."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from components.ingest.files import InputFile
+from components.ingest.records import UNREADABLE, BadRow, Row
+from components.ingest.rows import SPLITS, KeptRow
+from pipeline.config import DataConfig
+from pipeline.errors import BertlineError
+
+MAX_QUARANTINED = 10_000
+"""Rows in the quarantine file; more are counted and not written."""
+MAX_CLASSES = 10_000
+"""More are a sign of a wrong label column, and are not counted one by one."""
+_FIRST_PLACES = 5
+
+
+@dataclass
+class Tally:
+    """Counts of one file or of all; small, whatever the number of rows."""
+
+    rows: int = 0
+    excluded: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    kept: Counter[str] = field(default_factory=Counter)
+    labels: dict[str, Counter[str]] = field(default_factory=lambda: {split: Counter() for split in SPLITS})
+    incomplete: Counter[str] = field(default_factory=Counter)
+    places: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
+    """The first incomplete rows, by what they lack."""
+    unreadable: list[str] = field(default_factory=list)
+    """Why reading broke off in a file, one sentence a file."""
+
+    def add(self, row: Row | BadRow, result: KeptRow | BadRow | None) -> None:
+        self.rows += 1
+        if result is None:
+            self.excluded += 1
+        elif isinstance(result, BadRow):
+            self.reasons[result.kind] += 1
+            if result.kind == UNREADABLE:
+                self.unreadable.append(result.reason)
+        else:
+            self.kept[result.split] += 1
+            if result.label is not None:
+                self._count_label(result.split, result.label, 1)
+            for what in result.missing:
+                self.incomplete[what] += 1
+                self._add_places(what, [(row.file, row.line)])
+
+    def merge(self, other: Tally) -> None:
+        self.rows += other.rows
+        self.excluded += other.excluded
+        self.reasons += other.reasons
+        self.kept += other.kept
+        self.incomplete += other.incomplete
+        self.unreadable = sorted(self.unreadable + other.unreadable)
+        for split, counts in other.labels.items():
+            for label, count in counts.items():
+                self._count_label(split, label, count)
+        for what, places in other.places.items():
+            self._add_places(what, places)
+
+    def _count_label(self, split: str, label: str, count: int) -> None:
+        counts = self.labels[split]
+        if label in counts or len(counts) <= MAX_CLASSES:
+            counts[label] += count
+
+    def _add_places(self, what: str, places: Iterable[tuple[str, int]]) -> None:
+        self.places[what] = sorted([*self.places.get(what, []), *places])[:_FIRST_PLACES]
+
+    def as_report(self, files: Sequence[InputFile]) -> dict[str, Any]:
+        return {
+            "files": [file.path for file in files],
+            "rows": self.rows,
+            "kept": {split: self.kept[split] for split in SPLITS},
+            "excluded": self.excluded,
+            "quarantined": self.reasons.total(),
+            "reasons": dict(sorted(self.reasons.items())),
+            "unreadable": self.unreadable,
+            "labels": {split: dict(sorted(counts.items())) for split, counts in self.labels.items()},
+            "incomplete": {
+                what: {"rows": count, "first": [f"{file}:{line}" for file, line in self.places[what]]}
+                for what, count in sorted(self.incomplete.items())
+            },
+        }
+
+
+def quarantine_lines(bad_rows: Iterable[BadRow]) -> str:
+    """The bad rows in the order of file and line, one JSON object a line."""
+    ordered = sorted(bad_rows, key=lambda bad: (bad.file, bad.line))
+    shown = ({"file": bad.file, "line": bad.line, "reason": bad.reason, "row": bad.raw} for bad in ordered)
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in shown)
+
+
+def judge(report: dict[str, Any], data: DataConfig, first_bad: dict[str, Any] | None, quarantine: str) -> None:
+    """Raises BertlineError if nothing good can be learned from what was kept.
+
+    Args:
+      report: what `Tally.as_report` gave.
+      data: the config that the rows were read by.
+      first_bad: the first line of the quarantine file.
+      quarantine: where the user finds that file.
+    """
+    rows, bad, kept = report["rows"], report["quarantined"], report["kept"]
+    if report["unreadable"]:
+        # Whatever the share: the rows after the break were never seen, so nobody can say how many are lost.
+        raise BertlineError(report["unreadable"][0])
+    if first_bad and bad > data.max_bad_share * rows:
+        raise BertlineError(
+            f"{bad:,} of {rows:,} rows ({bad / rows:.1%}) are bad, over data.max_bad_share ({data.max_bad_share:.1%})."
+            f" The first is {first_bad['file']}:{first_bad['line']}: {first_bad['reason']}."
+            f" All are in {quarantine}; mend them, or raise data.max_bad_share."
+        )
+    counted = f"{rows:,} rows read, {report['excluded']:,} excluded, {bad:,} quarantined"
+    for split, what in (("train", "training"), ("eval", "held-out")):
+        if not kept[split]:
+            remedy = "check data.split and data.exclude" if data.path else f"check data.{split} and data.exclude"
+            raise BertlineError(f"No {what} rows are left ({counted}); {remedy}, or give more rows.")
+    classes = {label: count for split in SPLITS for label, count in report["labels"][split].items()}
+    kept_rows = f"{sum(kept.values()):,} rows"
+    if not classes:
+        raise BertlineError(f"No label in {kept_rows}: column {data.label!r} is empty; check data.label.")
+    if len(classes) == 1:
+        raise BertlineError(
+            f"There is only one class {next(iter(classes))!r} in {kept_rows} (column {data.label!r}), so there is"
+            " nothing to learn; check data.label and data.exclude."
+        )
+    if len(classes) > MAX_CLASSES:
+        raise BertlineError(
+            f"Column {data.label!r} has over {MAX_CLASSES:,} different values in {kept_rows}, so it is hardly a class;"
+            " check data.label."
+        )

@@ -1,0 +1,76 @@
+"""What becomes of a row: left out on purpose, quarantined, or kept on one side of the split."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from components.ingest.records import BadRow, Row, as_raw, bad_row
+from pipeline.config import DataConfig
+
+EMPTY_TEXT = "empty text"
+MISSING_LABEL = "missing label"
+UNKNOWN_SPLIT = "unknown split"
+
+Split = Literal["train", "eval"]
+SPLITS: tuple[Split, ...] = ("train", "eval")
+
+
+class KeptRow(NamedTuple):
+    split: str
+    features: dict[str, str | int]
+    """`text`, `label`, `words` and the slice columns; what is missing has no key."""
+    missing: tuple[str, ...]
+    """Of EMPTY_TEXT and MISSING_LABEL, what makes the row incomplete."""
+
+    @property
+    def label(self) -> str | None:
+        label = self.features.get("label")
+        return None if label is None else str(label)
+
+
+def is_excluded(row: Row, data: DataConfig) -> bool:
+    return any(row.values.get(column) in values for column, values in data.exclude.items())
+
+
+def hashed_split(key: str, eval_share: float) -> Split:
+    """The same key is always on the same side, on every machine and however many rows there are."""
+    bucket = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big")
+    return "eval" if bucket < eval_share * 2**64 else "train"
+
+
+def split_of(row: Row, data: DataConfig) -> Split | BadRow:
+    """The side of a row whose file holds both sides. A row without a group goes by its text."""
+    split = data.split
+    if split.column is None:
+        key = row.values.get(split.group) if split.group is not None else None
+        return hashed_split(key or row.values.get(data.text) or "", split.eval_share)
+    value = row.values.get(split.column)
+    if value is not None and value in split.train:
+        return "train"
+    if value is not None and value in split.eval:
+        return "eval"
+    known = f"data.split.train ({', '.join(split.train)}) nor data.split.eval ({', '.join(split.eval)})"
+    reason = f"column {split.column!r} says {value!r}, which is neither in {known}"
+    return bad_row(row.file, row.line, UNKNOWN_SPLIT, reason, as_raw(row.values))
+
+
+def sort_row(row: Row, data: DataConfig, file_split: str | None, slices: Sequence[str]) -> KeptRow | BadRow | None:
+    """What becomes of a row; None if it is left out on purpose."""
+    if is_excluded(row, data):
+        return None
+    split = file_split or split_of(row, data)
+    if isinstance(split, BadRow):
+        return split
+    given = {"text": row.values.get(data.text), "label": row.values.get(data.label)}
+    present = {name: value for name, value in given.items() if value is not None and value.strip()}
+    missing = tuple(what for name, what in (("text", EMPTY_TEXT), ("label", MISSING_LABEL)) if name not in present)
+    if missing and data.incomplete == "quarantine":
+        column = data.text if missing[0] == EMPTY_TEXT else data.label
+        return bad_row(row.file, row.line, missing[0], f"{missing[0]} (column {column!r})", as_raw(row.values))
+    features: dict[str, str | int] = {**present, "words": len(present.get("text", "").split())}
+    for name in slices:
+        if (value := row.values.get(name)) is not None:
+            features[name] = value
+    return KeptRow(split, features, missing)

@@ -1,0 +1,205 @@
+"""The whole of ingestion as one Beam pipeline: files in, Examples, report and quarantine out."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import tensorflow as tf
+from apache_beam.io.filesystems import FileSystems
+
+from components.ingest.files import InputFile
+from components.ingest.readers import check_inputs, needed_columns, read
+from components.ingest.records import BadRow
+from components.ingest.report import MAX_QUARANTINED, Tally, judge, quarantine_lines
+from components.ingest.rows import sort_row
+from pipeline.config import DataConfig
+
+SHARD_BYTES = 64 * 2**20
+"""Raw bytes a shard; a shard is sorted in memory."""
+_LIKELY_EXPANSION = {".gz": 4, ".bz2": 4, ".parquet": 4, ".pq": 4}
+
+Order = bytes
+"""Place of a row in its split: a hash of file and line. So the order is shuffled, and equal input gives equal files."""
+
+
+class ReadFile(beam.DoFn):
+    """A file becomes its Examples by (split, shard), its bad rows and its tally. Bad data never raises here: Beam
+    would wrap the error, and try the file again."""
+
+    BAD_ROWS = "bad_rows"
+    TALLIES = "tallies"
+
+    def __init__(self, data: DataConfig, slices: Sequence[str], shards: int):
+        self._data = data
+        self._slices = tuple(slices)
+        self._shards = shards
+
+    def process(self, numbered: tuple[int, InputFile]) -> Iterator[Any]:
+        index, file = numbered
+        tally, quarantined = Tally(), 0
+        for row in read(file, self._data, list(needed_columns(self._data, self._slices))):
+            result = row if isinstance(row, BadRow) else sort_row(row, self._data, file.split, self._slices)
+            tally.add(row, result)
+            if isinstance(result, BadRow):
+                quarantined += 1
+                if quarantined <= MAX_QUARANTINED:
+                    yield beam.pvalue.TaggedOutput(self.BAD_ROWS, result)
+            elif result is not None:
+                order = hashlib.sha256(f"{index}:{row.line}".encode()).digest()[:12]
+                shard = int.from_bytes(order[-4:], "big") % self._shards
+                yield (result.split, shard), (order, make_example(result.features))
+        yield beam.pvalue.TaggedOutput(self.TALLIES, tally)
+
+
+def make_example(features: dict[str, str | int]) -> bytes:
+    """A serialized tf.Example; equal features give equal bytes."""
+    example = tf.train.Example()
+    for name, value in features.items():
+        if isinstance(value, int):
+            example.features.feature[name].int64_list.value.append(value)
+        else:
+            example.features.feature[name].bytes_list.value.append(value.encode("utf-8"))
+    return example.SerializeToString(deterministic=True)
+
+
+class MergeTallies(beam.CombineFn):
+    def create_accumulator(self) -> Tally:
+        return Tally()
+
+    def add_input(self, total: Tally, tally: Tally) -> Tally:
+        total.merge(tally)
+        return total
+
+    def merge_accumulators(self, tallies: Iterable[Tally]) -> Tally:
+        total = Tally()
+        for tally in tallies:
+            total.merge(tally)
+        return total
+
+    def extract_output(self, total: Tally) -> Tally:
+        return total
+
+
+class FirstBadRows(beam.CombineFn):
+    """The first MAX_QUARANTINED bad rows, in the order of file and line."""
+
+    def create_accumulator(self) -> list[BadRow]:
+        return []
+
+    def add_input(self, first: list[BadRow], bad: BadRow) -> list[BadRow]:
+        first.append(bad)
+        return self._cut(first) if len(first) >= 2 * MAX_QUARANTINED else first
+
+    def merge_accumulators(self, parts: Iterable[list[BadRow]]) -> list[BadRow]:
+        return self._cut([bad for part in parts for bad in part])
+
+    def extract_output(self, first: list[BadRow]) -> list[BadRow]:
+        return self._cut(first)
+
+    def _cut(self, rows: list[BadRow]) -> list[BadRow]:
+        return heapq.nsmallest(MAX_QUARANTINED, rows, key=lambda bad: (bad.file, bad.line))
+
+
+def write_shard(keyed: tuple[tuple[str, int], Iterable[tuple[Order, bytes]]], examples_uri: str, shards: int) -> None:
+    """One gzipped TFRecord file, named as TFX's own ExampleGen names it."""
+    (split, shard), examples = keyed
+    folder = os.path.join(examples_uri, f"Split-{split}")
+    tf.io.gfile.makedirs(folder)
+    path = os.path.join(folder, f"data_tfrecord-{shard:05d}-of-{shards:05d}.gz")
+    with tf.io.TFRecordWriter(path, tf.io.TFRecordOptions(compression_type="GZIP")) as writer:
+        for _, example in sorted(examples):
+            writer.write(example)
+
+
+def write_text(text: str, path: str) -> None:
+    with FileSystems.create(path, mime_type="text/plain") as stream:
+        stream.write(text.encode("utf-8"))
+
+
+def count_shards(files: Sequence[InputFile]) -> int:
+    size = sum(os.path.getsize(file.path) * _LIKELY_EXPANSION.get(Path(file.path).suffix.lower(), 1) for file in files)
+    return max(1, math.ceil(size / SHARD_BYTES))
+
+
+def ingest(
+    make_pipeline: Callable[[], beam.Pipeline],
+    data: DataConfig,
+    slices: Sequence[str],
+    examples_uri: str,
+    report_uri: str,
+    keep_quarantine: str | None = None,
+) -> dict[str, Any]:
+    """Reads the raw files and writes Examples, `report.json` and `quarantine.jsonl`.
+
+    Args:
+      make_pipeline: makes the Beam pipeline to run on.
+      data: which files, and what their columns mean.
+      slices: further columns that become features.
+      examples_uri: receives `Split-train` and `Split-eval`.
+      report_uri: folder that receives the report and the quarantine file.
+      keep_quarantine: path of a second quarantine file. TFX removes the outputs of a failed step, and this one is
+        what the user is then sent to.
+
+    Returns:
+      The report.
+
+    Raises:
+      BertlineError: the files cannot be read, too many rows are bad, or nothing can be learned from the rest.
+    """
+    files = check_inputs(data, slices)
+    shards = count_shards(files)
+    tf.io.gfile.makedirs(report_uri)
+    report_path, quarantine_path = (os.path.join(report_uri, name) for name in ("report.json", "quarantine.jsonl"))
+    with make_pipeline() as pipeline:
+        read_files = (
+            pipeline
+            | "Files" >> beam.Create(list(enumerate(files)))
+            | "Spread" >> beam.Reshuffle()
+            | "Read"
+            >> beam.ParDo(ReadFile(data, slices, shards)).with_outputs(ReadFile.BAD_ROWS, ReadFile.TALLIES, main="examples")
+        )
+        _ = (
+            read_files.examples
+            | "ByShard" >> beam.GroupByKey()
+            | "WriteShards" >> beam.Map(write_shard, examples_uri, shards)
+        )
+        _ = (
+            read_files[ReadFile.BAD_ROWS]
+            | "FirstBadRows" >> beam.CombineGlobally(FirstBadRows())
+            | "Show" >> beam.Map(quarantine_lines)
+            | "WriteQuarantine" >> beam.Map(write_text, quarantine_path)
+        )
+        _ = (
+            read_files[ReadFile.TALLIES]
+            | "MergeTallies" >> beam.CombineGlobally(MergeTallies())
+            | "Report" >> beam.Map(lambda tally: json.dumps(tally.as_report(files), ensure_ascii=False, indent=2))
+            | "WriteReport" >> beam.Map(write_text, report_path)
+        )
+    report = json.loads(_read_text(report_path))
+    first_bad = _read_text(quarantine_path).partition("\n")[0]
+    if keep_quarantine:
+        _keep(quarantine_path, keep_quarantine, wanted=bool(first_bad))
+    judge(report, data, json.loads(first_bad) if first_bad else None, keep_quarantine or quarantine_path)
+    return report
+
+
+def _read_text(path: str) -> str:
+    with tf.io.gfile.GFile(path, "rb") as stream:
+        return stream.read().decode("utf-8")
+
+
+def _keep(source: str, target: str, *, wanted: bool) -> None:
+    """Copies the quarantine file; one of an earlier run must not be taken for this one's."""
+    if wanted:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        tf.io.gfile.copy(source, target, overwrite=True)
+    else:
+        Path(target).unlink(missing_ok=True)

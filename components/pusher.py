@@ -1,0 +1,43 @@
+"""The Pusher of the pipeline: a door to `components/publish.py`, open to blessed models only."""
+
+import json
+
+from tfx.components.util.model_utils import is_model_blessed
+from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
+from tfx.dsl.component.experimental.decorators import component
+from tfx.types.standard_artifacts import Model, ModelBlessing, PushedModel
+from tfx.utils.path_utils import serving_model_path
+
+from components.publish import publish
+from serving.signatures import read_card
+
+
+@component
+def Publish(
+    model: InputArtifact[Model],
+    pushed_model: OutputArtifact[PushedModel],
+    destination: Parameter[str],
+    card: Parameter[str],
+    code: Parameter[str],
+    blessing: InputArtifact[ModelBlessing] = None,
+) -> None:
+    """Pushes a blessed model to `destination` as the next version.
+
+    Args:
+      model: the Trainer's model.
+      pushed_model: says in its properties whether, where and as which version the model was pushed.
+      destination: folder that a server watches.
+      card: JSON object that is written into the version.
+      code: fingerprint of the sources, so that a change of code is not answered from the cache.
+      blessing: the Evaluator's verdict; without one every model is pushed.
+    """
+    if blessing is not None and not is_model_blessed(blessing):
+        pushed_model.set_int_custom_property("pushed", 0)
+        return
+    model_path = serving_model_path(model.uri)
+    pushed = publish(model_path, destination, {**read_card(model_path), **json.loads(card)})
+    pushed_model.set_int_custom_property("pushed", 1)
+    pushed_model.set_int_custom_property("fresh", int(pushed.fresh))
+    pushed_model.set_string_custom_property("pushed_version", str(pushed.version))
+    pushed_model.set_string_custom_property("pushed_destination", str(pushed.path))
+    pushed_model.set_string_custom_property("digest", pushed.card["digest"])

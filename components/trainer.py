@@ -1,0 +1,117 @@
+"""The Trainer: transformed examples become a SavedModel that takes raw text.
+
+TFX's stock Trainer calls `run_fn` by its dotted path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_transform as tft
+
+from components import events
+from components.schema import labels_of
+from components.transform import vocabulary_of
+from models import checkpoints, inputs, training
+from models.encoder import Encoder, EncoderSize
+from models.task import Task, get_task
+from models.text import TextEncoder
+from pipeline.config import ModelConfig, TextConfig, TrainingConfig
+from serving.signatures import ServedModel, export
+
+HISTORY = "history.jsonl"
+
+
+def run_fn(args: Any) -> None:
+    """The door for TFX: unpacks its arguments and calls `train_and_export`.
+
+    `args.custom_config` carries the sections of the config as JSON, the pipeline's name, a code fingerprint (so that a
+    change of code is a change of the cache key) and the folder for checkpoints that outlive a killed run.
+    """
+    settings = args.custom_config
+    inputs_seen = [args.transform_graph_path, *args.train_files, *args.eval_files, json.dumps(settings, sort_keys=True)]
+    # A checkpoint is taken up again only by a run with the same config, code and data.
+    key = hashlib.sha256("\n".join(inputs_seen).encode()).hexdigest()[:16]
+    train_and_export(
+        get_task(settings["task"]),
+        name=settings["name"],
+        text=TextConfig.model_validate_json(settings["text"]),
+        model=ModelConfig.model_validate_json(settings["model"]),
+        settings=TrainingConfig.model_validate_json(settings["training"]),
+        labels=labels_of(args.schema_path),
+        vocab_path=vocabulary_of(args.transform_graph_path),
+        feature_spec=tft.TFTransformOutput(args.transform_graph_path).transformed_feature_spec(),
+        train_files=_matching(args.train_files),
+        eval_files=_matching(args.eval_files),
+        checkpoint_folder=Path(settings["checkpoints"]) / key,
+        model_folder=args.serving_model_dir,
+        history_folder=args.model_run_dir,
+    )
+
+
+def _matching(patterns: Sequence[str]) -> list[str]:
+    return [path for pattern in patterns for path in tf.io.gfile.glob(pattern)]
+
+
+def train_and_export(
+    task: Task,
+    *,
+    name: str,
+    text: TextConfig,
+    model: ModelConfig,
+    settings: TrainingConfig,
+    labels: Sequence[str],
+    vocab_path: str,
+    feature_spec: dict[str, Any],
+    train_files: Sequence[str],
+    eval_files: Sequence[str],
+    checkpoint_folder: Path,
+    model_folder: str,
+    history_folder: str,
+) -> training.TrainingResult:
+    text_encoder = TextEncoder(vocab_path, lower=text.lower, reading=text.reading, seq_len=text.seq_len)
+    result = training.train(
+        lambda: task.build(
+            make_encoder(model, text_encoder.vocab_size, settings.seed), labels, model.dropout, settings.seed
+        ),
+        task,
+        settings,
+        inputs.read_corpus(train_files, feature_spec),
+        inputs.read_corpus(eval_files, feature_spec),
+        checkpoint_folder=checkpoint_folder,
+        report=lambda record: events.emit(events.Training(record)),
+    )
+    if result.resumed_at:
+        events.emit(events.Note(f"training went on from the checkpoint at step {result.resumed_at}"))
+    card = {"pipeline": name, "task": task.name, "labels": list(labels), "text": text.model_dump(exclude={"vocab"})}
+    export(ServedModel(task, text_encoder, result.model, labels), model_folder, card)
+    tf.io.gfile.makedirs(history_folder)
+    with tf.io.gfile.GFile(f"{history_folder}/{HISTORY}", "w") as file:
+        file.write("".join(json.dumps(record) + "\n" for record in result.history))
+    shutil.rmtree(checkpoint_folder)  # finished: the next training of this kind starts afresh
+    return result
+
+
+def make_encoder(model: ModelConfig, vocab_size: int, seed: int) -> Encoder:
+    """The checkpoint's encoder, or a fresh one of the configured size."""
+    if model.checkpoint:
+        encoder, report = checkpoints.load_encoder(model.checkpoint, dropout=model.dropout, seed=seed)
+        if report.fresh:
+            events.emit(events.Note(f"the checkpoint has no {', '.join(report.fresh)}: it starts from scratch"))
+        return encoder
+    size = EncoderSize(
+        vocab_size=vocab_size,
+        layers=model.layers,
+        hidden=model.hidden,
+        heads=model.heads,
+        intermediate=model.intermediate,
+        dropout=model.dropout,
+        attention_dropout=model.dropout,
+    )
+    return Encoder(size, seed=seed)

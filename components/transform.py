@@ -1,0 +1,127 @@
+"""Transform: raw Examples become ids of WordPieces and labels, and a graph that does the same at serving.
+
+TFX's stock Transform with one more input, the vocabulary. Nothing is padded here: ids are ragged and are stored so.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_transform as tft
+from tfx import types
+from tfx.components.transform import executor, executor_utils
+from tfx.dsl.components.base import base_beam_component, executor_spec
+from tfx.types import artifact_utils, standard_artifacts
+from tfx.types.component_spec import ChannelParameter
+from tfx.types.standard_component_specs import TransformSpec as StockSpec
+from tfx.utils import io_utils, json_utils
+
+from components.artifacts import Vocabulary
+from components.schema import labels_of
+from components.vocabulary import VOCABULARY_FILE
+from models.task import get_task
+from models.text import TextEncoder
+from pipeline.config import TextConfig
+
+
+def preprocessing_fn(inputs: Mapping[str, Any], custom_config: Mapping[str, Any]) -> dict[str, Any]:
+    """Raw columns -> what the task trains on: `token_ids` (ragged) and its targets.
+
+    Args:
+      inputs: raw features of a batch, each sparse, ragged or dense.
+      custom_config: `task` (its name) and `text` (JSON of the `TextConfig`); `Executor` adds `vocab_path` and `labels`.
+    """
+    text = TextConfig.model_validate_json(custom_config["text"])
+    # Tracked, so that the vocabulary becomes an asset of the transform graph.
+    encoder = tft.make_and_track_object(
+        lambda: TextEncoder(custom_config["vocab_path"], lower=text.lower, reading=text.reading, seq_len=text.seq_len),
+        name="text_encoder",
+    )
+    tft.annotate_asset(VOCABULARY_FILE, VOCABULARY_FILE)
+    columns = {name: first_values(column) for name, column in inputs.items() if column.dtype == tf.string}
+    features = get_task(custom_config["task"]).features(columns, encoder, custom_config["labels"])
+    # A tf.train.Example has integers of 64 bits only.
+    return {name: tf.cast(x, tf.int64) if x.dtype == tf.int32 else x for name, x in features.items()}
+
+
+def first_values(column: tf.Tensor | tf.SparseTensor | tf.RaggedTensor) -> tf.Tensor:
+    """[batch] string: the first value of each Example, "" where it has none."""
+    if isinstance(column, tf.SparseTensor):
+        column = tf.RaggedTensor.from_sparse(column)
+    if isinstance(column, tf.RaggedTensor):
+        column = column.to_tensor(default_value="", shape=[None, 1])
+    return column if column.shape.rank == 1 else column[:, 0]
+
+
+def vocabulary_of(transform_graph_uri: str) -> str:
+    """Path of the vocabulary that a transform graph carries."""
+    return tft.TFTransformOutput(transform_graph_uri).vocabulary_file_by_name(VOCABULARY_FILE)
+
+
+class Executor(executor.Executor):
+    """The stock executor, which knows of no artifacts beyond its own: the others reach the function as config."""
+
+    def Do(
+        self,
+        input_dict: dict[str, list[types.Artifact]],
+        output_dict: dict[str, list[types.Artifact]],
+        exec_properties: dict[str, Any],
+    ) -> None:
+        vocabulary = artifact_utils.get_single_uri(input_dict["vocabulary"])
+        schema = artifact_utils.get_single_uri(input_dict["schema"])
+        config = {
+            **json_utils.loads(exec_properties["custom_config"]),
+            "vocab_path": os.path.join(vocabulary, VOCABULARY_FILE),
+            "labels": labels_of(io_utils.get_only_uri_in_dir(schema)),
+        }
+        super().Do(input_dict, output_dict, {**exec_properties, "custom_config": json_utils.dumps(config)})
+
+    def _GetPreprocessingFn(self, inputs: Mapping[str, Any], unused_outputs: Mapping[str, Any]) -> Callable[..., Any]:
+        # By its dotted path the stock executor would find it too, but by a reload of this module, which would leave the
+        # process with two of every class in it.
+        return executor_utils.MaybeBindCustomConfig(inputs, preprocessing_fn)
+
+
+class TransformSpec(StockSpec):
+    INPUTS = {**StockSpec.INPUTS, "vocabulary": ChannelParameter(type=Vocabulary)}
+
+
+class Transform(base_beam_component.BaseBeamComponent):
+    """Transforms every split.
+
+    Args:
+      examples: raw Examples with the splits `train` and `eval`.
+      schema: the reviewed schema; it names the classes.
+      vocabulary: the output of `VocabularyGen`.
+      task: name of the task.
+      text: JSON of the `TextConfig`.
+      code: fingerprint of the sources, so that a change of code is not answered from the cache.
+    """
+
+    SPEC_CLASS = TransformSpec
+    EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)
+
+    def __init__(
+        self,
+        examples: types.BaseChannel,
+        schema: types.BaseChannel,
+        vocabulary: types.BaseChannel,
+        task: str,
+        text: str,
+        code: str,
+    ) -> None:
+        transformed_examples = types.Channel(type=standard_artifacts.Examples)
+        transformed_examples.matching_channel_name = "examples"  # as many artifacts as come in
+        super().__init__(
+            TransformSpec(
+                examples=examples,
+                schema=schema,
+                vocabulary=vocabulary,
+                custom_config=json_utils.dumps({"task": task, "text": text, "code": code}),
+                disable_statistics=1,
+                force_tf_compat_v1=0,
+                transform_graph=types.Channel(type=standard_artifacts.TransformGraph),
+                transformed_examples=transformed_examples,
+            )
+        )

@@ -1,0 +1,170 @@
+"""The schema that the config asks for, and the gate that holds the data against it.
+
+TFX's ExampleValidator reports anomalies and lets the line run on. Here an anomaly stops it before anything is trained,
+in words that name the rows and the remedy, unless the user allows it.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0.anomalies_pb2 import Anomalies
+from tensorflow_metadata.proto.v0.schema_pb2 import BYTES, INT, Schema
+from tensorflow_metadata.proto.v0.statistics_pb2 import DatasetFeatureStatisticsList
+from tfx.components.statistics_gen.stats_artifact_utils import load_statistics
+from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
+from tfx.dsl.component.experimental.decorators import component
+from tfx.types import standard_artifacts
+
+from components import events
+from components.anomalies import Report, Statistics, explain, validate
+from components.artifacts import IngestReport
+from components.schema import read_schema
+from pipeline.config import DataConfig, ValidationConfig
+from pipeline.errors import BertlineError
+
+_BASELINE = "statistics.pb"
+
+
+def make_schema(data: DataConfig, validation: ValidationConfig, slices: Sequence[str], report: Report) -> Schema:
+    """The features of an Example, as the config wants them.
+
+    Classes that `data.labels` does not name come from the Ingest report, which counts every label. TFDV's statistics
+    keep the 20 most frequent values and a histogram of 1000, so they would lose the rare ones.
+    """
+    classes = data.labels or sorted(report["labels"]["train"])
+    if len(classes) < 2:
+        raise BertlineError(
+            f"The training rows have {f'only the class {classes[0]!r}' if classes else 'no labels'} in column"
+            f" {data.label!r}, and two classes are the least to learn from; check data.label and data.split."
+        )
+    schema = Schema()
+    for name, kind in (("text", BYTES), ("label", BYTES), ("words", INT)):
+        # No shapes: a row may lack a feature, and it is for the gate to say so.
+        feature = schema.feature.add(name=name, type=kind)
+        feature.presence.min_fraction = 1.0
+        feature.presence.min_count = 1
+        if name == "label":
+            feature.string_domain.value.extend(classes)
+            feature.drift_comparator.infinity_norm.threshold = validation.label_drift
+        if name == "words":
+            feature.drift_comparator.jensen_shannon_divergence.threshold = validation.length_drift
+    for name in slices:
+        schema.feature.add(name=name, type=BYTES)
+    return schema
+
+
+def gate(
+    statistics: Statistics,
+    schema: Schema,
+    report: Report,
+    *,
+    allow_anomalies: bool,
+    baseline_folder: Path,
+    folder: Path,
+) -> dict[str, Anomalies]:
+    """Lets the data pass, or raises a BertlineError that lists its anomalies.
+
+    Data that passes becomes the baseline of the next run's drift; a refusal leaves the baseline as it was.
+
+    Args:
+      statistics: of each split.
+      schema: what `make_schema` made.
+      report: the Ingest report.
+      allow_anomalies: let data with anomalies pass, and write that down.
+      baseline_folder: holds the statistics of the last data that passed.
+      folder: receives `report.txt` and `report.json`.
+
+    Returns:
+      TFDV's findings for each split.
+    """
+    baseline = read_baseline(baseline_folder)
+    found = validate(statistics, schema, baseline)
+    anomalies = explain(found, statistics, schema, report, baseline)
+    text = "\n".join(f"- {anomaly}" for anomaly in anomalies)
+    if anomalies and not allow_anomalies:
+        raise BertlineError(
+            f"The data has anomalies, and nothing was trained on it:\n{text}\n"
+            "--allow-anomalies goes on in spite of them and records them with the run."
+        )
+    if anomalies:
+        events.emit(events.Note(f"The data has anomalies, and they were allowed:\n{text}"))
+    (folder / "report.txt").write_text(f"{text or 'No anomalies.'}\n", encoding="utf-8")
+    record = {"anomalies": [asdict(anomaly) for anomaly in anomalies], "allowed": bool(anomalies)}
+    (folder / "report.json").write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_baseline(baseline_folder, statistics)
+    return found
+
+
+def read_baseline(folder: Path) -> dict[str, DatasetFeatureStatisticsList]:
+    """The statistics of the last accepted data; empty before the first."""
+    path = folder / _BASELINE
+    if not path.exists():
+        return {}
+    stored = DatasetFeatureStatisticsList.FromString(path.read_bytes())
+    return {dataset.name: DatasetFeatureStatisticsList(datasets=[dataset]) for dataset in stored.datasets}
+
+
+def write_baseline(folder: Path, statistics: Statistics) -> None:
+    """Replaces the baseline at one stroke: all splits are in one file, so nobody reads a mixture of two runs."""
+    stored = DatasetFeatureStatisticsList()
+    for split, current in statistics.items():
+        stored.datasets.add().CopyFrom(current.datasets[0])
+        stored.datasets[-1].name = split
+    folder.mkdir(parents=True, exist_ok=True)
+    incoming = folder / f"{_BASELINE}.{os.getpid()}"
+    incoming.write_bytes(stored.SerializeToString())
+    incoming.replace(folder / _BASELINE)
+
+
+@component
+def SchemaFromConfig(
+    report: InputArtifact[IngestReport],
+    schema: OutputArtifact[standard_artifacts.Schema],
+    data: Parameter[str],
+    validation: Parameter[str],
+    slices: Parameter[str],
+    code: Parameter[str],
+) -> None:
+    """Writes `schema.pbtxt` from the config's sections, given as JSON, and the classes of the training rows."""
+    made = make_schema(
+        DataConfig.model_validate_json(data),
+        ValidationConfig.model_validate_json(validation),
+        json.loads(slices),
+        _read_report(report.uri),
+    )
+    (Path(schema.uri) / "schema.pbtxt").write_text(text_format.MessageToString(made, as_utf8=True), encoding="utf-8")
+
+
+@component
+def DataGate(
+    statistics: InputArtifact[standard_artifacts.ExampleStatistics],
+    schema: InputArtifact[standard_artifacts.Schema],
+    report: InputArtifact[IngestReport],
+    anomalies: OutputArtifact[standard_artifacts.ExampleAnomalies],
+    validation: Parameter[str],
+    baseline_path: Parameter[str],
+    code: Parameter[str],
+) -> None:
+    """Stops the line when the data has anomalies; its artifact is laid out as that of TFX's ExampleValidator."""
+    folder = Path(anomalies.uri)
+    found = gate(
+        {split: load_statistics(statistics, split).proto() for split in statistics.splits},
+        read_schema(str(Path(schema.uri) / "schema.pbtxt")),
+        _read_report(report.uri),
+        allow_anomalies=ValidationConfig.model_validate_json(validation).allow_anomalies,
+        baseline_folder=Path(baseline_path),
+        folder=folder,
+    )
+    anomalies.splits = list(found)
+    anomalies.span = statistics.span
+    for split, findings in found.items():
+        (folder / f"Split-{split}").mkdir()
+        (folder / f"Split-{split}" / "SchemaDiff.pb").write_bytes(findings.SerializeToString())
+
+
+def _read_report(uri: str) -> Report:
+    return json.loads((Path(uri) / "report.json").read_text(encoding="utf-8"))

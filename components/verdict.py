@@ -1,0 +1,87 @@
+"""What the evaluator decides, from numbers alone.
+
+TFMA measures (`evaluation.py`); the decision is one function of those numbers, so that a refusal can name the metric, the
+value, the bound and the slice, and small slices are shown but not judged.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+
+from models.task import Task
+from pipeline.config import EvaluationConfig
+from pipeline.errors import BertlineError
+
+FILE_NAME = "verdict.json"
+OVERALL = "all rows"
+ROWS = "rows"
+
+Slices = dict[str, dict[str, float]]  # slice -> metric -> value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """Whether a model may be pushed, the reasons if not, and every number behind it."""
+
+    blessed: bool
+    reasons: list[str]
+    metrics: dict[str, float]
+    slices: Slices
+    baseline_metrics: dict[str, float] = field(default_factory=dict)
+    baseline: str | None = None
+    confusion: list[list[int]] = field(default_factory=list)
+    """Rows of each true class (first index) by predicted class."""
+    labels: list[str] = field(default_factory=list)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Verdict:
+        return cls(**json.loads(text))
+
+
+def check_metrics(task: Task, settings: EvaluationConfig) -> None:
+    """A bound on a metric that the task does not have would never be judged: refused before the run starts."""
+    for name in (*settings.thresholds, *settings.slice_thresholds):
+        if name not in task.metrics:
+            raise BertlineError(
+                f"evaluation: the task {task.name} has no metric {name!r}; it has {', '.join(task.metrics)}."
+            )
+
+
+def judge(slices: Slices, baseline: Slices, settings: EvaluationConfig) -> list[str]:
+    """Every bound that is not kept, as a sentence; none means blessed."""
+    reasons = []
+    for metric, bound in settings.thresholds.items():
+        value = slices[OVERALL][metric]
+        if not value >= bound:  # so that NaN is refused too
+            reasons.append(f"{metric} {value:.4f} is below its bound {bound:g} on {OVERALL}")
+        if baseline:
+            before = baseline[OVERALL][metric]
+            if not value >= before - settings.max_drop:
+                reasons.append(
+                    f"{metric} {value:.4f} is more than {settings.max_drop:g} below {before:.4f} of the model that is"
+                    f" pushed now, on {OVERALL}"
+                )
+    for metric, bound in settings.slice_thresholds.items():
+        for name, values in slices.items():
+            if name != OVERALL and values[ROWS] >= settings.min_slice_rows and not values[metric] >= bound:
+                reasons.append(
+                    f"{metric} {values[metric]:.4f} is below its bound {bound:g} on {name} ({values[ROWS]:.0f} rows)"
+                )
+    return reasons
+
+
+def length_slice(words: int, limits: Sequence[int]) -> str:
+    """The name of the slice that a text of so many words belongs to.
+
+    >>> length_slice(12, (10, 20))
+    '10-19 words'
+    """
+    edges = [0, *limits]
+    at = bisect_right(edges, words) - 1
+    return f"{edges[at]}-{edges[at + 1] - 1} words" if at + 1 < len(edges) else f"{edges[at]}+ words"

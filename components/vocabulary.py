@@ -1,0 +1,240 @@
+"""The vocabulary: the file that the user or the checkpoint gives, or one learned from the training texts.
+
+Learning counts the words with the very ops that split them later, then joins the most frequent neighbours, starting
+from single characters (byte-pair encoding, written in WordPiece's notation). TensorFlow Text has a learner, but it
+exceeds the size it is given, and takes a minute or two for 430,000 words of reviews, which take seconds here.
+"""
+
+import collections
+import heapq
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import apache_beam as beam
+import tensorflow as tf
+from tfx import types
+from tfx.dsl.components.base import base_beam_component, base_beam_executor, executor_spec
+from tfx.dsl.io import fileio
+from tfx.types import artifact_utils, standard_artifacts
+from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
+
+from components import events
+from components.artifacts import Vocabulary
+from models.text import SPECIAL_PIECES, normalise, read_vocabulary, split_words
+from pipeline.config import TextConfig
+from pipeline.errors import BertlineError
+
+VOCABULARY_FILE = "vocab.txt"
+
+MAX_CHARACTERS = 100
+"""Longer words teach nothing: the shorter of the two readings' limits makes them [UNK]."""
+MAX_ALPHABET = 1000
+"""So many single characters are kept even if they take more than half of the vocabulary."""
+
+Pair = tuple[str, str]
+
+
+def learn_vocabulary(counts: Mapping[str, int], size: int) -> list[str]:
+    """Learns WordPieces from words and how often each occurs.
+
+    The special pieces come first, then the alphabet by falling frequency, then longer pieces in the order in which they
+    were found. Equal counts give an equal vocabulary, whatever their order.
+
+    Args:
+      counts: word -> occurrences; the words are normalised and split.
+      size: pieces at most; a small corpus gives fewer, for whatever is joined must occur twice.
+    """
+    kept = sorted((word, count) for word, count in counts.items() if len(word) <= MAX_CHARACTERS)
+    if not kept:
+        raise BertlineError("data.text: the training texts hold no word, so no vocabulary can be learned from them.")
+    room = size - len(SPECIAL_PIECES)
+    alphabet = _alphabet(kept)[: min(room, max(MAX_ALPHABET, room // 2))]
+    pieces = dict.fromkeys(alphabet)  # an ordered set: two ways of joining may give the same piece
+    spelled = [([word[0], *(f"##{character}" for character in word[1:])], count) for word, count in kept]
+    joins = _joins([(symbols, count) for symbols, count in spelled if pieces.keys() >= set(symbols)])
+    while len(pieces) < room and (piece := next(joins, None)):
+        pieces[piece] = None
+    return [*SPECIAL_PIECES, *pieces]
+
+
+def _alphabet(words: Iterable[tuple[str, int]]) -> list[str]:
+    """Characters by falling frequency; those that were ever part of a longer word also as a continuation."""
+    frequency: collections.Counter[str] = collections.Counter()
+    of_longer_words: set[str] = set()
+    for word, count in words:
+        for character in word:
+            frequency[character] += count
+        if len(word) > 1:
+            of_longer_words.update(word)
+    alphabet = []
+    for character in sorted(frequency, key=lambda character: (-frequency[character], character)):
+        alphabet += [character, f"##{character}"] if character in of_longer_words else [character]
+    return alphabet
+
+
+def _joins(words: list[tuple[list[str], int]]) -> Iterator[str]:
+    """Joins the most frequent pair of neighbours wherever it stands, again and again; yields what each join makes."""
+    frequency: collections.Counter[Pair] = collections.Counter()
+    holders: dict[Pair, set[int]] = collections.defaultdict(set)  # pair -> words that hold it, or once held it
+    for index, (symbols, count) in enumerate(words):
+        for pair in itertools.pairwise(symbols):
+            frequency[pair] += count
+            holders[pair].add(index)
+    heap = [(-count, pair) for pair, count in frequency.items()]
+    heapq.heapify(heap)
+    while heap:
+        negative, best = heapq.heappop(heap)
+        if -negative != frequency[best]:
+            continue  # outdated: the pair's present count has an entry of its own
+        if -negative < 2:
+            return
+        joined = best[0] + best[1].removeprefix("##")
+        touched: set[Pair] = set()
+        for index in holders.pop(best):
+            symbols, count = words[index]
+            for pair in itertools.pairwise(symbols):
+                frequency[pair] -= count
+                touched.add(pair)
+            symbols[:] = _join(symbols, best, joined)
+            for pair in itertools.pairwise(symbols):
+                frequency[pair] += count
+                holders[pair].add(index)
+                touched.add(pair)
+        for pair in touched:
+            heapq.heappush(heap, (-frequency[pair], pair))
+        yield joined
+
+
+def _join(symbols: Sequence[str], pair: Pair, joined: str) -> list[str]:
+    result: list[str] = []
+    position = 0
+    while position < len(symbols):
+        found = tuple(symbols[position : position + 2]) == pair
+        result.append(joined if found else symbols[position])
+        position += 2 if found else 1
+    return result
+
+
+class SplitIntoWords(beam.DoFn):
+    """Batches of texts -> (word, occurrences in the batch)."""
+
+    def __init__(self, lower: bool, reading: str) -> None:
+        self._lower, self._reading = lower, reading
+
+    def setup(self) -> None:
+        def split(texts: tf.Tensor) -> tf.Tensor:
+            normalised = normalise(texts, lower=self._lower, reading=self._reading)
+            return split_words(normalised, reading=self._reading).flat_values
+
+        self._split = tf.function(split, input_signature=[tf.TensorSpec([None], tf.string)])
+
+    def process(self, texts: list[bytes]) -> Iterable[tuple[bytes, int]]:
+        yield from collections.Counter(self._split(tf.constant(texts)).numpy().tolist()).items()
+
+
+def texts_of(record: bytes, text_keys: Sequence[str]) -> list[bytes]:
+    """The texts of a serialized tf.train.Example."""
+    features = tf.train.Example.FromString(record).features.feature
+    return [text for key in text_keys if key in features for text in features[key].bytes_list.value]
+
+
+def count_words(
+    make_pipeline: Callable[[], beam.Pipeline], examples: str, text_keys: Sequence[str], text: TextConfig, scratch: str
+) -> dict[str, int]:
+    """How often each word occurs, counted by Beam.
+
+    Args:
+      make_pipeline: makes the Beam pipeline to run on.
+      examples: glob of TFRecord files of tf.train.Examples.
+      text_keys: features that hold text.
+      text: how text is read.
+      scratch: folder for the counts; Beam's workers write it, and it is deleted again.
+    """
+    with make_pipeline() as pipeline:
+        _ = (
+            pipeline
+            | "Read" >> beam.io.ReadFromTFRecord(examples)
+            | "Texts" >> beam.FlatMap(texts_of, text_keys)
+            | "Batch" >> beam.BatchElements(min_batch_size=64, max_batch_size=4096)
+            | "Split" >> beam.ParDo(SplitIntoWords(text.lower, text.reading))
+            | "Count" >> beam.CombinePerKey(sum)
+            | "Format" >> beam.MapTuple(lambda word, count: b"%s %d" % (word, count))  # a word holds no space
+            | "Write" >> beam.io.WriteToText(os.path.join(scratch, "counts"), coder=beam.coders.BytesCoder())
+        )
+    counts = {}
+    for path in fileio.glob(os.path.join(scratch, "counts*")):
+        with fileio.open(path, "rb") as file:
+            for line in file.read().splitlines():
+                word, count = line.split(b" ")
+                counts[word.decode("utf-8")] = int(count)
+    fileio.rmtree(scratch)
+    return counts
+
+
+class Executor(base_beam_executor.BaseBeamExecutor):
+    """Validates and copies the given vocabulary, or learns one from the split `train`."""
+
+    def Do(
+        self,
+        input_dict: dict[str, list[types.Artifact]],
+        output_dict: dict[str, list[types.Artifact]],
+        exec_properties: dict[str, Any],
+    ) -> None:
+        text = TextConfig.model_validate_json(exec_properties["text"])
+        folder = artifact_utils.get_single_uri(output_dict["vocabulary"])
+        if text.vocab:
+            pieces = read_vocabulary(text.vocab)
+        else:
+            train = artifact_utils.get_split_uri(input_dict["examples"], "train")
+            counts = count_words(
+                self._make_beam_pipeline,
+                os.path.join(train, "*"),
+                json.loads(exec_properties["text_keys"]),
+                text,
+                scratch=os.path.join(folder, "counts"),
+            )
+            pieces = learn_vocabulary(counts, text.vocab_size)
+            events.emit(events.Note(f"learned {len(pieces):,} pieces from {len(counts):,} different words"))
+        with fileio.open(os.path.join(folder, VOCABULARY_FILE), "wb") as file:
+            file.write("".join(f"{piece}\n" for piece in pieces).encode("utf-8"))
+
+
+class VocabularySpec(ComponentSpec):
+    PARAMETERS = {
+        "text": ExecutionParameter(type=str),
+        "text_keys": ExecutionParameter(type=str),
+        "vocab_digest": ExecutionParameter(type=str),
+        "code": ExecutionParameter(type=str),
+    }
+    INPUTS = {"examples": ChannelParameter(type=standard_artifacts.Examples)}
+    OUTPUTS = {"vocabulary": ChannelParameter(type=Vocabulary)}
+
+
+class VocabularyGen(base_beam_component.BaseBeamComponent):
+    """The vocabulary of the line.
+
+    Args:
+      examples: raw Examples; the split `train` is learned from.
+      text: JSON of the `TextConfig`.
+      text_keys: JSON list of the features that hold text.
+      vocab_digest: digest of the content of `text.vocab`, so that a changed file is not answered from the cache.
+      code: fingerprint of the sources, for the same reason.
+    """
+
+    SPEC_CLASS = VocabularySpec
+    EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)
+
+    def __init__(self, examples: types.BaseChannel, text: str, text_keys: str, vocab_digest: str, code: str) -> None:
+        super().__init__(
+            VocabularySpec(
+                examples=examples,
+                text=text,
+                text_keys=text_keys,
+                vocab_digest=vocab_digest,
+                code=code,
+                vocabulary=types.Channel(type=Vocabulary),
+            )
+        )

@@ -1,0 +1,131 @@
+"""The wiring of the line: which step feeds which. The work is in `components/`."""
+
+from __future__ import annotations
+
+import json
+
+from components.transform import Transform
+from components.vocabulary import VocabularyGen
+from tfx.components import StatisticsGen, Trainer
+from tfx.components.trainer import executor as trainer_executor
+from tfx.dsl.components.base import executor_spec
+from tfx.orchestration import metadata
+from tfx.orchestration.pipeline import Pipeline
+from tfx.proto import trainer_pb2
+
+from components.evaluator import Evaluator
+from components.ingest.component import Ingest
+from components.ingest.files import digest
+from components.ingest.readers import check_inputs
+from components.pusher import Publish
+from components.validation import DataGate, SchemaFromConfig
+from components.verdict import check_metrics
+from models.task import get_task
+from pipeline.config import Config
+from pipeline.fingerprints import code_fingerprint, file_fingerprint
+
+
+def create_pipeline(config: Config) -> Pipeline:
+    """The line for one config, its steps in the order in which the data goes through them."""
+    task = get_task(config.task)
+    check_metrics(task, config.evaluation)
+    check_inputs(config.data, config.evaluation.slices)
+    task_module = f"models.tasks.{config.task}"
+    slices = json.dumps(list(config.evaluation.slices))
+    data, text = config.data.model_dump_json(), config.text.model_dump_json()
+
+    ingest = Ingest(
+        data=data,
+        slices=slices,
+        inputs=digest(config.data),
+        code=code_fingerprint("components.ingest.component"),
+        quarantine_path=str(config.home / "quarantine.jsonl"),
+    ).with_id("Ingest")
+    examples = ingest.outputs["examples"]
+    statistics = StatisticsGen(examples=examples).with_id("StatisticsGen")
+    schema = SchemaFromConfig(
+        report=ingest.outputs["report"],
+        data=data,
+        # A step gets only what changes its result: allowing anomalies must not train the model again.
+        validation=config.validation.model_dump_json(exclude={"allow_anomalies"}),
+        slices=slices,
+        code=code_fingerprint("components.validation"),
+    ).with_id("Schema")
+    validator = DataGate(
+        statistics=statistics.outputs["statistics"],
+        schema=schema.outputs["schema"],
+        report=ingest.outputs["report"],
+        validation=config.validation.model_dump_json(),
+        baseline_path=str(config.home / "accepted-statistics"),
+        code=code_fingerprint("components.validation"),
+    ).with_id("ExampleValidator")
+    vocabulary = VocabularyGen(
+        examples=examples,
+        text=config.text.model_dump_json(exclude={"seq_len"}),
+        text_keys=json.dumps(list(task.text_keys)),
+        vocab_digest=file_fingerprint(config.text.vocab),
+        code=code_fingerprint("components.vocabulary"),
+    ).with_id("Vocabulary")
+    transform = Transform(
+        examples=examples,
+        schema=schema.outputs["schema"],
+        vocabulary=vocabulary.outputs["vocabulary"],
+        task=config.task,
+        text=text,
+        code=code_fingerprint("components.transform", task_module),
+    ).with_id("Transform")
+    trainer = Trainer(
+        run_fn="components.trainer.run_fn",
+        custom_executor_spec=executor_spec.ExecutorClassSpec(trainer_executor.GenericExecutor),
+        examples=transform.outputs["transformed_examples"],
+        transform_graph=transform.outputs["transform_graph"],
+        schema=schema.outputs["schema"],
+        train_args=trainer_pb2.TrainArgs(),
+        eval_args=trainer_pb2.EvalArgs(),
+        custom_config={
+            "name": config.name,
+            "task": config.task,
+            "text": text,
+            "model": config.model.model_dump_json(),
+            "training": config.training.model_dump_json(),
+            "checkpoints": str(config.home / "checkpoints"),
+            "checkpoint_digest": file_fingerprint(config.model.checkpoint),
+            "code": code_fingerprint("components.trainer", task_module),
+        },
+    ).with_id("Trainer")
+    evaluator = Evaluator(
+        examples=examples,
+        model=trainer.outputs["model"],
+        settings=config.evaluation.model_dump_json(),
+        destination=str(config.push_path),
+        code=code_fingerprint("components.evaluator", task_module),
+    ).with_id("Evaluator")
+    pusher = Publish(
+        model=trainer.outputs["model"],
+        blessing=evaluator.outputs["blessing"],
+        destination=str(config.push_path),
+        card=json.dumps({"pipeline": config.name}),
+        code=code_fingerprint("components.pusher"),
+    ).with_id("Pusher")
+    # Nothing is learned from data that the validator has not let through.
+    vocabulary.add_upstream_node(validator)
+    transform.add_upstream_node(validator)
+
+    return Pipeline(
+        pipeline_name=config.name,
+        pipeline_root=str(config.artifact_root),
+        components=[
+            ingest,
+            statistics,
+            schema,
+            validator,
+            vocabulary,
+            transform,
+            trainer,
+            evaluator,
+            pusher,
+        ],  # fmt: skip
+        metadata_connection_config=metadata.sqlite_metadata_connection_config(str(config.metadata_path)),
+        enable_cache=True,
+        beam_pipeline_args=list(config.beam.args),
+    )

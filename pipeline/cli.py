@@ -1,0 +1,126 @@
+"""The command `bertline`.
+
+Nothing heavy is imported before a command needs it: `--help` and a wrong config answer in well under a second.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pipeline.config import load, preset_names
+from pipeline.errors import BertlineError
+
+STEPS = (
+    "Ingest", "StatisticsGen", "Schema", "ExampleValidator", "Vocabulary", "Transform", "Trainer", "Evaluator", "Pusher",
+)  # fmt: skip
+REFUSED = 3
+
+
+class _Group(click.Group):
+    """Shows a `BertlineError` as one sentence, without a stack trace."""
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except BertlineError as error:
+            click.secho("error: ", fg="red", bold=True, err=True, nl=False)
+            click.echo(str(error), err=True)
+            sys.exit(1)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="bertline")
+def main() -> None:
+    """The assembly line for BERT: raw text in, an evaluated, pushed and tracked model out.
+
+    \b
+    bertline new data.csv         looks at your file and writes data.yaml
+    bertline run data.yaml        trains, evaluates, pushes and records
+    bertline predict "some text"  asks the model that was pushed last
+    """
+
+
+@main.command(epilog=f"Presets: {', '.join(preset_names())}.")
+@click.argument("config", default="reviews")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting: training.epochs=2.")
+@click.option("--from", "again_from", type=click.Choice(STEPS), help="Run this step and all after it again.")
+@click.option("--allow-anomalies", is_flag=True, help="Go on in spite of anomalies in the data; recorded with the run.")
+@click.option("--workspace", metavar="DIR", help="Folder for everything the run writes. [default: ./workspace]")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON and nothing else.")
+def run(
+    config: str,
+    overrides: tuple[str, ...],
+    again_from: str | None,
+    allow_anomalies: bool,
+    workspace: str | None,
+    as_json: bool,
+) -> None:
+    """Take raw text to an evaluated, pushed and tracked model.
+
+    CONFIG is a YAML file or a preset (reviews by default). Steps whose code, config and data are unchanged are taken from
+    the cache; a training that was killed goes on from its last checkpoint.
+
+    \b
+    bertline run                                        the sample: review sentences
+    bertline run my.yaml --set training.epochs=3        your data, one setting changed
+    bertline run my.yaml --from Trainer                 train again, though nothing changed
+
+    Exit code: 0 blessed and pushed, 3 refused by the evaluator, 1 anything else.
+    """
+    if allow_anomalies:
+        overrides = (*overrides, "validation.allow_anomalies=true")
+    resolved = load(config, overrides, workspace=workspace)
+    from pipeline.run import run_line
+
+    summary = run_line(resolved, config, again_from=again_from, as_json=as_json)
+    sys.exit(0 if summary.blessed else REFUSED)
+
+
+@main.command()
+@click.argument("data", type=click.Path())
+@click.option("--out", type=click.Path(), help="Config file to write. [default: DATA's name with .yaml]")
+def new(data: str, out: str | None) -> None:
+    """Look at a data file (CSV, TSV, JSONL, Parquet) and write a config for it."""
+    from pipeline.new import write_config
+
+    click.echo(write_config(data, out))
+
+
+@main.command()
+@click.argument("texts", nargs=-1)
+@click.option("--model", help="Folder of a SavedModel. [default: what the last run pushed]")
+@click.option("--workspace", default="workspace", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def predict(texts: tuple[str, ...], model: str | None, workspace: str, as_json: bool) -> None:
+    """Ask a pushed model. Without TEXTS, each line of the standard input is one."""
+    from pipeline.predict import answers
+
+    lines = list(texts) or [line.rstrip("\n") for line in sys.stdin]
+    for line in answers(lines, model, workspace, as_json=as_json):
+        click.echo(line)
+
+
+@main.command()
+@click.option("--workspace", default="workspace", show_default=True)
+def doctor(workspace: str) -> None:
+    """Check the environment and say what to mend."""
+    from pipeline.doctor import examine
+
+    began = time.perf_counter()
+    findings = examine(Path(workspace))
+    for finding in findings:
+        mark, colour = {"ok": ("✓", "green"), "note": ("·", "yellow"), "wrong": ("✗", "red")}[finding.level]
+        click.secho(f"{mark} ", fg=colour, nl=False)
+        click.echo(f"{finding.what}: {finding.found}" + (f"\n    → {finding.remedy}" if finding.remedy else ""))
+    wrong = sum(finding.level == "wrong" for finding in findings)
+    click.echo(f"{'All well' if not wrong else f'{wrong} to mend'} ({time.perf_counter() - began:.0f} s).")
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

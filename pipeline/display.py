@@ -1,0 +1,169 @@
+"""What a person sees while the line runs, and at its end.
+
+TensorFlow, Beam and TFX write a lot to both standard streams, much of it from C++: while the line runs, the streams
+themselves lead to a log file, and only what is written here reaches the terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from components import events
+from pipeline.summary import Summary
+
+_PLAIN_SECONDS = 20.0  # how often a line of progress is printed where there is no terminal
+
+
+@contextmanager
+def noise_to(log: Path) -> Iterator[Console]:
+    """Sends both standard streams to `log`; yields a console on the standard output of before."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = os.dup(1), os.dup(2)
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.close(file)
+    try:
+        with os.fdopen(os.dup(kept[0]), "w") as terminal:
+            yield Console(file=terminal, highlight=False, soft_wrap=not terminal.isatty())
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for number, stream in zip((1, 2), kept, strict=True):
+            os.dup2(stream, number)
+            os.close(stream)
+
+
+class Display:
+    """Listens to the line: a spinner for the step at work, a bar while training, a line for each step done."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = console.is_terminal
+        self._step = self._bar = TaskID(-1)
+        self._said = 0.0
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=30),
+            TextColumn("{task.fields[detail]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not self._live,
+        )
+
+    def __enter__(self) -> Display:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._progress.stop()
+
+    def hear(self, event: events.Event) -> None:
+        if isinstance(event, events.StepStarted):
+            self._step = self._progress.add_task(event.name, total=None, detail="")
+            self._said = time.monotonic()
+        elif isinstance(event, events.StepFinished):
+            self._progress.remove_task(self._step)
+            self._console.print(step_line(event))
+        elif isinstance(event, events.Note):
+            self._console.print(f"  [yellow]note[/] {event.text}")
+        elif isinstance(event, events.Training):
+            self._show_training(event.record)
+
+    def _show_training(self, record: Any) -> None:
+        if hasattr(record, "eval_loss"):
+            self._console.print(
+                f"  epoch {record.epoch}: held-out loss {record.eval_loss:.4f}, accuracy {record.eval_accuracy:.4f}"
+            )
+            return
+        detail = f"loss {record.loss:.4f}  {record.tokens_per_second:,.0f} tokens/s"
+        if self._live:
+            self._progress.update(
+                self._step,
+                description=f"Trainer step {record.step}/{record.total_steps}",
+                total=record.total_steps,
+                completed=record.step,
+                detail=detail,
+            )
+        elif time.monotonic() - self._said > _PLAIN_SECONDS:
+            self._said = time.monotonic()
+            self._console.print(f"  step {record.step}/{record.total_steps}  {detail}")
+
+
+def step_line(event: events.StepFinished) -> str:
+    if event.cached:
+        return f"[green]✓[/] {event.name:<17} cached: nothing it depends on changed"
+    shown = "; ".join(event.reasons[:3]) + (f"; and {len(event.reasons) - 3} more" if len(event.reasons) > 3 else "")
+    return f"[green]✓[/] {event.name:<17} {event.seconds:6.1f} s  [dim]{shown}[/]"
+
+
+def show_summary(console: Console, summary: Summary, next_commands: list[tuple[str, str]]) -> None:
+    """The end of a run, for a person."""
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for name, value in _facts(summary):
+        table.add_row(f"[bold]{name}[/]", value)
+    console.print()
+    console.print(table)
+    if summary.pushed_version and next_commands:
+        console.print("\nNext:")
+        for command, purpose in next_commands:
+            console.print(f"  [cyan]{command}[/]   # {purpose}", soft_wrap=True)
+
+
+def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
+    rows = summary.rows
+    yield (
+        "rows",
+        (
+            f"{rows.get('read', 0):,} read: {rows.get('train', 0):,} to train, {rows.get('eval', 0):,} held out,"
+            f" {rows.get('excluded', 0):,} left out on purpose, {rows.get('quarantined', 0):,} quarantined"
+        ),
+    )
+    majority = summary.baseline.get("majority") or {}
+    for metric, value in summary.metrics.items():
+        if metric == "accuracy" and majority:
+            yield metric, f"{value:.4f}   (always answering {majority['label']!r}: {majority['accuracy']:.4f})"
+        elif metric != "rows":
+            yield metric, f"{value:.4f}"
+    before = summary.baseline.get("pushed")
+    if before:
+        yield "pushed before", "  ".join(f"{name} {value:.4f}" for name, value in before.items() if name != "rows")
+    for name, values in summary.slices.items():
+        yield f"  {name}", f"accuracy {values['accuracy']:.4f} on {values['rows']:.0f} rows"
+    if summary.anomalies_allowed:
+        yield "anomalies", "[yellow]allowed by --allow-anomalies[/]"
+    if summary.blessed is not None:
+        yield "blessed", "[green]yes[/]" if summary.blessed else "[red]no[/]: " + "; ".join(summary.reasons)
+    if summary.pushed_version:
+        how = "" if summary.fresh_push else "  (it was there already: the same model is not pushed twice)"
+        yield "pushed", f"version {summary.pushed_version}  {_short(summary.pushed_path)}{how}"
+    elif summary.blessed is not None:
+        yield "pushed", "nothing"
+    if summary.mlflow_run_id:
+        yield "MLflow run", f"{summary.mlflow_run_id}  in {_short(summary.mlflow_uri)}"
+    if summary.tracking_problem:
+        yield "tracking", f"[yellow]incomplete[/]: {summary.tracking_problem}"
+    cached = sum(step["cached"] for step in summary.steps)
+    yield "time", f"{summary.seconds:.0f} s, {cached} of {len(summary.steps)} steps cached"
+    if summary.log:
+        yield "log", _short(summary.log)
+
+
+def _short(path: str | None) -> str:
+    """A path as seen from here, where that is shorter."""
+    return str(path).replace(f"{Path.cwd()}{os.sep}", "")

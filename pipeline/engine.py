@@ -1,0 +1,274 @@
+"""Running the line on this machine: TFX's local runner, told step by step.
+
+TFX's own loop neither says which step is running nor why a cached result was not used. This one does both, through
+`components.events`, and keeps the run's record: MLflow, and the summary. The steps themselves are run by TFX's launcher.
+Both `bertline run` and `tfx run create` come through here.
+"""
+
+from __future__ import annotations
+
+import datetime
+import fcntl
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ml_metadata.proto import metadata_store_pb2 as mlmd
+from tfx.dsl.compiler.constants import PIPELINE_RUN_ID_PARAMETER_NAME
+from tfx.orchestration import metadata
+from tfx.orchestration.local import runner_utils
+from tfx.orchestration.local.local_dag_runner import LocalDagRunner
+from tfx.orchestration.portable import launcher, runtime_parameter_utils
+from tfx.proto.orchestration import pipeline_pb2
+
+from components import events
+from components.tracking import Tracker
+from components.trainer import HISTORY
+from components.verdict import FILE_NAME as VERDICT
+from components.verdict import Verdict
+from pipeline.config import Config
+from pipeline.errors import BertlineError
+from pipeline.summary import Summary, majority
+
+FINISHED = (mlmd.Execution.COMPLETE, mlmd.Execution.CACHED)
+
+
+@dataclass(frozen=True)
+class Output:
+    """An artifact that a step wrote."""
+
+    uri: str
+    id: int
+    properties: dict[str, Any] = field(default_factory=dict)
+
+
+class LocalEngine(LocalDagRunner):
+    """Runs a pipeline's steps one after the other, tells what happens, and keeps the record of the run.
+
+    Args:
+      config: the config that the pipeline was made from.
+      again_from: step that is run again with all that depends on it, even if nothing changed.
+    """
+
+    def __init__(self, config: Config, again_from: str | None = None) -> None:
+        super().__init__()
+        self._config, self._again_from = config, again_from
+        self.run_id = datetime.datetime.now().isoformat()
+        self.summary = Summary(name=config.name, task=config.task, anomalies_allowed=config.validation.allow_anomalies)
+
+    def run_with_ir(self, pipeline: pipeline_pb2.Pipeline, run_options: Any = None) -> None:
+        with _only_run(self._config), self._recorded():
+            for name, outputs in self._run_steps(pipeline):
+                self._learn_from(name, outputs)
+
+    def _run_steps(self, pipeline: pipeline_pb2.Pipeline) -> Iterator[tuple[str, dict[str, Output]]]:
+        """Yields each step's outputs as it is done."""
+        runtime_parameter_utils.substitute_runtime_parameter(pipeline, {PIPELINE_RUN_ID_PARAMETER_NAME: self.run_id})
+        deployment = runner_utils.extract_local_deployment_config(pipeline)
+        which = deployment.metadata_connection_config.WhichOneof("connection_config")
+        connection = getattr(deployment.metadata_connection_config, which)
+        nodes = [node.pipeline_node for node in pipeline.nodes]
+        self._forget_cache(nodes)
+        for node in nodes:
+            name = node.node_info.id
+            events.emit(events.StepStarted(name))
+            began = time.perf_counter()
+            launcher.Launcher(
+                pipeline_node=node,
+                mlmd_connection=metadata.Metadata(connection),
+                pipeline_info=pipeline.pipeline_info,
+                pipeline_runtime_spec=pipeline.runtime_spec,
+                executor_spec=runner_utils.extract_executor_spec(deployment, name),
+                custom_driver_spec=runner_utils.extract_custom_driver_spec(deployment, name),
+            ).launch()
+            seconds = time.perf_counter() - began
+            with metadata.Metadata(connection) as handle:
+                record = _Record(handle.store, f"{pipeline.pipeline_info.id}.{name}")
+                outputs = record.outputs()
+                cached = record.now.last_known_state == mlmd.Execution.CACHED
+                reasons = () if cached else tuple(record.changes(forced=not _uses_cache(node)))
+            events.emit(events.StepFinished(name, seconds, cached, reasons, record.now.id))
+            yield name, outputs
+
+    @contextmanager
+    def _recorded(self) -> Iterator[None]:
+        """Keeps MLflow and the summary true, however the run ends."""
+        summary, began = self.summary, time.perf_counter()
+        self._tracker = Tracker(self._config, self.run_id)
+        self._verdict: Verdict | None = None
+        self._history: Path | None = None
+        status = "FAILED"
+        self._tracker.start()
+        summary.mlflow_run_id, summary.mlflow_uri = self._tracker.mlflow_run_id, self._config.tracking_uri
+        try:
+            with events.listening(self._tracker.hear), events.listening(self._note_step):
+                yield
+            status, summary.status = "FINISHED", "succeeded"
+        except KeyboardInterrupt:
+            status, summary.status = "KILLED", "interrupted"
+            raise
+        except BaseException as error:
+            summary.status, summary.error = "failed", str(error)
+            raise
+        finally:
+            tags = {
+                "status": summary.status,
+                "blessed": str(summary.blessed).lower(),
+                "reasons": "; ".join(summary.reasons) or "none",
+                "pushed_version": str(summary.pushed_version or "none"),
+                "anomalies_allowed": str(summary.anomalies_allowed).lower(),
+            }
+            self._tracker.finish(status, tags, self._verdict, self._history)
+            summary.tracking_problem = self._tracker.problem
+            summary.seconds = round(time.perf_counter() - began, 1)
+            summary.write(self._config)
+
+    def _note_step(self, event: events.Event) -> None:
+        if isinstance(event, events.StepFinished):
+            self.summary.steps.append(
+                {
+                    "name": event.name,
+                    "seconds": round(event.seconds, 1),
+                    "cached": event.cached,
+                    "reasons": list(event.reasons),
+                }
+            )
+
+    def _learn_from(self, step: str, outputs: Mapping[str, Output]) -> None:
+        """Takes into the summary what a step has found out; a cached step has found out the same."""
+        summary = self.summary
+        if step == "Ingest":
+            report = json.loads(Path(outputs["report"].uri, "report.json").read_text())
+            summary.rows = {
+                "read": report["rows"],
+                **report["kept"],
+                "excluded": report["excluded"],
+                "quarantined": report["quarantined"],
+            }
+            summary.baseline["majority"] = majority(report["labels"]["eval"])
+        elif step == "Trainer":
+            self._history = Path(outputs["model_run"].uri, HISTORY)
+            if summary.steps[-1]["cached"]:
+                self._tracker.log_history(self._history)
+        elif step == "Evaluator":
+            self._verdict = verdict = Verdict.from_json(Path(outputs["evaluation"].uri, VERDICT).read_text())
+            summary.metrics, summary.slices = verdict.metrics, verdict.slices
+            summary.blessed, summary.reasons = verdict.blessed, verdict.reasons
+            summary.baseline["pushed"] = verdict.baseline_metrics
+        elif step == "Pusher":
+            pushed = outputs["pushed_model"].properties
+            if pushed.get("pushed"):
+                summary.pushed_version, summary.pushed_path = (
+                    int(pushed["pushed_version"]),
+                    pushed["pushed_destination"],
+                )
+                summary.fresh_push = not summary.steps[-1]["cached"] and bool(pushed.get("fresh"))
+
+    def _forget_cache(self, nodes: list[pipeline_pb2.PipelineNode]) -> None:
+        """Switches the cache off for `again_from` and everything downstream of it."""
+        affected = {self._again_from} if self._again_from else set()
+        for node in nodes:  # in topological order
+            if affected & {node.node_info.id, *node.upstream_nodes}:
+                affected.add(node.node_info.id)
+                node.execution_options.caching_options.enable_cache = False
+
+
+@contextmanager
+def _only_run(config: Config) -> Iterator[None]:
+    """Two runs of one pipeline at once would write over each other's checkpoints and versions."""
+    config.home.mkdir(parents=True, exist_ok=True)
+    with (config.home / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise BertlineError(
+                f"another run of the pipeline {config.name} is under way in {config.workspace};"
+                " wait for it, or give this one another name or --workspace."
+            ) from None
+        yield
+
+
+def _uses_cache(node: pipeline_pb2.PipelineNode) -> bool:
+    return node.execution_options.caching_options.enable_cache
+
+
+class _Record:
+    """A step's newest execution in ML Metadata, beside the finished one before it."""
+
+    def __init__(self, store: Any, context_name: str) -> None:
+        self._store = store
+        context = store.get_context_by_type_and_name("node", context_name)
+        executions = sorted(store.get_executions_by_context(context.id), key=lambda e: e.id)
+        self.now = executions[-1]
+        self.before = next((e for e in reversed(executions[:-1]) if e.last_known_state in FINISHED), None)
+
+    def outputs(self) -> dict[str, Output]:
+        pairs = self._artifacts(self.now, (mlmd.Event.OUTPUT,))
+        return {
+            key: Output(artifact.uri, artifact.id, {n: _value(v) for n, v in artifact.custom_properties.items()})
+            for key, artifact in pairs
+        }
+
+    def changes(self, *, forced: bool) -> Iterator[str]:
+        """What differs from the last time, in words; TFX's cache key is made of just these things."""
+        if forced:
+            yield "run again on demand"
+        elif self.before is None:
+            yield "first run"
+        else:
+            old, new = _parameters(self.before), _parameters(self.now)
+            for key in sorted(old.keys() | new.keys()):
+                if old.get(key) != new.get(key):
+                    yield _difference(key, old.get(key), new.get(key))
+            inputs_before = dict(self._inputs(self.before))
+            for key, ids in self._inputs(self.now).items():
+                if inputs_before.get(key) != ids:
+                    yield f"its input {key} is new"
+
+    def _inputs(self, execution: mlmd.Execution) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for key, artifact in self._artifacts(execution, (mlmd.Event.INPUT,)):
+            found.setdefault(key, []).append(artifact.id)
+        return found
+
+    def _artifacts(self, execution: mlmd.Execution, kinds: tuple[int, ...]) -> list[tuple[str, mlmd.Artifact]]:
+        links = [e for e in self._store.get_events_by_execution_ids([execution.id]) if e.type in kinds]
+        artifacts = {a.id: a for a in self._store.get_artifacts_by_id([link.artifact_id for link in links])}
+        return [(link.path.steps[0].key, artifacts[link.artifact_id]) for link in links]
+
+
+def _value(value: mlmd.Value) -> Any:
+    return getattr(value, value.WhichOneof("value"))
+
+
+def _parameters(execution: mlmd.Execution) -> dict[str, str]:
+    """The step's parameters, JSON inside them taken apart, as dotted names."""
+    ours = {k: _value(v) for k, v in execution.custom_properties.items() if not k.startswith("__")}
+    return dict(_leaves(ours))
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, str) and value[:1] in "{[":
+        try:
+            value = json.loads(value)
+        except ValueError:
+            yield name, value
+            return
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _leaves(item, f"{name}.{key}" if name else str(key))
+    else:
+        yield name, str(value)
+
+
+def _difference(key: str, old: str | None, new: str | None) -> str:
+    key = key.removeprefix("custom_config.")
+    if key.startswith("code."):
+        return f"the code in {key.removeprefix('code.')} changed"
+    if old is not None and new is not None and len(old) + len(new) < 80:
+        return f"{key}: {old} -> {new}"
+    return f"{key} changed"

@@ -1,0 +1,16 @@
+"""What must be set before TensorFlow is first imported, in the one place that every entry point calls."""
+
+from __future__ import annotations
+
+import os
+
+
+def prepare() -> None:
+    # tensorflow_transform sets this when it is imported before TensorFlow; set at once, `tf.keras` is the same Keras 2 in
+    # every process and import order. The models themselves use `import keras`, which is Keras 3 either way.
+    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    # Beam and TFX look for Google Cloud credentials otherwise, which takes seconds where there is no network.
+    os.environ.setdefault("NO_GCE_CHECK", "true")

@@ -1,0 +1,67 @@
+"""What a step depends on beside its inputs: the code behind it, and files that the config names.
+
+TFX's cache knows neither, so both are passed to the steps as parameters. They are readable, file by file, so that the log
+can say which one changed.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("pipeline", "components", "models", "serving")
+
+# Their values reach the steps as parameters, or they only tell what happens: changing them changes no result.
+_WITHOUT_EFFECT = ("pipeline", "components.events", "components.artifacts")
+
+
+def code_fingerprint(*modules: str) -> str:
+    """JSON of source file -> digest, over the modules and all of ours that they import, directly or not."""
+    seen: dict[str, str] = {}
+    waiting = list(modules)
+    while waiting:
+        module = waiting.pop()
+        path = _source(module)
+        if path is None or module.startswith(_WITHOUT_EFFECT) or (name := str(path.relative_to(ROOT))) in seen:
+            continue
+        seen[name] = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+        waiting += _imports(path)
+    return json.dumps(seen, sort_keys=True)
+
+
+def file_fingerprint(path: str | None) -> str:
+    """Digest of a file, or of the weights and settings in a checkpoint's folder; empty without one."""
+    if not path:
+        return ""
+    files = [Path(path)] if Path(path).is_file() else sorted(p for p in Path(path).iterdir() if p.is_file())
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.name.encode())
+        with file.open("rb") as stream:
+            while chunk := stream.read(1 << 20):
+                digest.update(chunk)
+    return digest.hexdigest()[:16]
+
+
+def _source(module: str) -> Path | None:
+    if module.partition(".")[0] not in PACKAGES:
+        return None
+    base = ROOT / Path(*module.split("."))
+    candidates = (base.with_suffix(".py"), base / "__init__.py")
+    return next((path for path in candidates if path.is_file()), None)
+
+
+@cache
+def _imports(path: Path) -> list[str]:
+    found = []
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            # `from models import inputs` names a module, `from models.task import Task` a value in one.
+            found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return found

@@ -1,0 +1,35 @@
+"""What TFX's own command line is pointed at.
+
+    tfx pipeline create --engine local --pipeline_path pipeline/local_runner.py
+    tfx run create --engine local --pipeline_name reviews
+
+TFX runs this file without arguments, so the config comes from the environment: BERTLINE_CONFIG is a preset or a file
+(`reviews` by default), BERTLINE_WORKSPACE the folder for what the run writes (`workspace` beside this package by default,
+so that both commands may be given from anywhere).
+"""
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+from pipeline.environment import prepare  # noqa: E402
+
+prepare()
+
+from pipeline.build import create_pipeline  # noqa: E402
+from pipeline.config import load  # noqa: E402
+from pipeline.engine import LocalEngine  # noqa: E402
+
+
+def main() -> None:
+    workspace = os.environ.get("BERTLINE_WORKSPACE", str(ROOT / "workspace"))
+    config = load(os.environ.get("BERTLINE_CONFIG", "reviews"), workspace=str(Path(workspace).resolve()))
+    LocalEngine(config).run(create_pipeline(config))
+
+
+if __name__ == "__main__":
+    main()

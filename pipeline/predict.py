@@ -1,0 +1,51 @@
+"""`bertline predict`: asks a pushed SavedModel, loaded here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pipeline import environment, summary
+from pipeline.errors import BertlineError
+
+_BATCH = 64
+
+
+def answers(texts: Sequence[str], model: str | None, workspace: str, *, as_json: bool) -> Iterator[str]:
+    """One line for each text: the classes with their probabilities, or the same as JSON."""
+    folder = Path(model) if model else _last_pushed(workspace)
+    if not (folder / "saved_model.pb").is_file():
+        raise BertlineError(f"{folder}: there is no SavedModel here.")
+    environment.prepare()
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401  the ops inside the model
+
+    from models.task import get_task
+    from serving.signatures import read_card
+
+    task = get_task(read_card(folder)["task"])
+    serve = tf.saved_model.load(str(folder)).signatures["serving_default"]
+    for begin in range(0, len(texts), _BATCH):
+        batch = texts[begin : begin + _BATCH]
+        found = {name: value.numpy() for name, value in serve(**{task.text_keys[0]: tf.constant(batch)}).items()}
+        for row, text in enumerate(batch):
+            given = {name: value[row] for name, value in found.items()}
+            yield json.dumps({"text": text, **_plain(given)}, ensure_ascii=False) if as_json else task.readable(given)
+
+
+def _last_pushed(workspace: str) -> Path:
+    last = summary.read(workspace)
+    if not last or not last.get("pushed_path"):
+        raise BertlineError(f"no run in {workspace} has pushed a model yet; `bertline run` does, or name one by --model.")
+    return Path(last["pushed_path"])
+
+
+def _plain(given: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: value.decode()
+        if isinstance(value, bytes)
+        else [v.decode() if isinstance(v, bytes) else float(v) for v in value]
+        for name, value in given.items()
+    }

@@ -1,0 +1,82 @@
+"""`bertline run`: the line, with a display and a log file around it."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import traceback
+from dataclasses import asdict
+from pathlib import Path
+
+from pipeline import environment
+from pipeline.config import Config
+from pipeline.errors import BertlineError
+from pipeline.summary import Summary
+
+
+def run_line(config: Config, source: str, *, again_from: str | None = None, as_json: bool = False) -> Summary:
+    """Runs the line for `config`, which was read from `source`; returns its summary.
+
+    A mistake that the user can mend comes out as a BertlineError. Anything else keeps its trace in the log, and comes out
+    as a BertlineError that says where the log is.
+    """
+    environment.prepare()
+    from components import events
+    from pipeline.display import Display, noise_to, show_summary
+
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    log = Path(config.workspace) / "logs" / f"{config.name}-{stamp}.log"
+    with noise_to(log) as console:
+        console.quiet = as_json
+        with Display(console) as display, events.listening(display.hear):
+            console.print(f"[bold]{config.name}[/]  (everything else that is said goes to {log})")
+            try:
+                with console.status("loading TensorFlow and TFX …"):
+                    from pipeline.build import create_pipeline
+                    from pipeline.engine import LocalEngine
+
+                    engine = LocalEngine(config, again_from)
+                    engine.summary.log = str(log)
+                    pipeline = create_pipeline(config)
+                engine.run(pipeline)
+            except Exception as error:
+                traceback.print_exc()  # to the log
+                _write_failure(config, log, error)
+                raise _for_the_user(error, log) from error
+        if as_json:
+            console.quiet = False
+            console.print_json(json.dumps(asdict(engine.summary)))
+        else:
+            show_summary(console, engine.summary, _next_commands(config, source))
+    return engine.summary
+
+
+def _for_the_user(error: Exception, log: Path) -> BertlineError:
+    """The user's mistake behind an exception, or a pointer to the log."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, BertlineError):
+            return cause
+        cause = cause.__cause__ or cause.__context__
+    first_line = next(iter(str(error).strip().splitlines()), "")
+    return BertlineError(f"the line broke: {type(error).__name__}: {first_line[:300]}\nThe whole story is in {log}.")
+
+
+def _write_failure(config: Config, log: Path, error: Exception) -> None:
+    """A failure before the engine took over (a missing file, say) is in the summary all the same."""
+    path = Path(config.workspace) / "summary.json"
+    current = json.loads(path.read_text()) if path.exists() else {}
+    if current.get("log") != str(log):
+        Summary(name=config.name, task=config.task, status="failed", error=str(error), log=str(log)).write(config)
+
+
+def _next_commands(config: Config, source: str) -> list[tuple[str, str]]:
+    store = config.tracking_uri.replace(f"{Path.cwd()}/", "")
+    return [
+        ('bertline predict "A film to remember."', "ask the pushed model"),
+        (f"mlflow ui --backend-store-uri {store}", "curves, slices and the confusion matrix, beside other runs"),
+        (
+            f"bertline run {source} --set training.epochs={config.training.epochs + 1}",
+            "train longer; only Trainer and what follows run",
+        ),
+    ]

@@ -1,0 +1,68 @@
+"""What a run came to: for a person, and as JSON for a program."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipeline.config import Config
+
+FILE_NAME = "summary.json"
+
+
+@dataclass(kw_only=True)
+class Summary:
+    """Filled in step by step while the line runs; what is not known stays empty."""
+
+    name: str
+    task: str
+    status: str = "running"
+    """running, succeeded, failed or interrupted. A refused model is a success of the line: see `blessed`."""
+    error: str | None = None
+    rows: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+    slices: dict[str, dict[str, float]] = field(default_factory=dict)
+    baseline: dict[str, Any] = field(default_factory=dict)
+    """`majority`: accuracy of always answering the most frequent class; `pushed`: metrics of the model pushed before."""
+    anomalies_allowed: bool = False
+    blessed: bool | None = None
+    reasons: list[str] = field(default_factory=list)
+    pushed_version: int | None = None
+    pushed_path: str | None = None
+    fresh_push: bool = False
+    """Whether this very run has put the version there."""
+    mlflow_run_id: str | None = None
+    mlflow_uri: str | None = None
+    tracking_problem: str | None = None
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    """name, seconds, cached, and the reasons for which a step was not taken from the cache."""
+    seconds: float = 0.0
+    log: str | None = None
+
+    def write(self, config: Config) -> Path:
+        """Replaces the workspace's summary in one go: a reader never sees half of it."""
+        path = Path(config.workspace) / FILE_NAME
+        unfinished = path.with_suffix(".part")
+        unfinished.write_text(json.dumps(asdict(self), indent=1) + "\n")
+        os.replace(unfinished, path)
+        return path
+
+
+def read(workspace: str | Path) -> dict[str, Any] | None:
+    path = Path(workspace) / FILE_NAME
+    return json.loads(path.read_text()) if path.is_file() else None
+
+
+def majority(labels: dict[str, int]) -> dict[str, Any]:
+    """What always answering the most frequent class would reach.
+
+    >>> majority({"good": 6, "bad": 4})
+    {'label': 'good', 'accuracy': 0.6}
+    """
+    if not labels:
+        return {}
+    label = max(labels, key=lambda name: labels[name])
+    return {"label": label, "accuracy": labels[label] / sum(labels.values())}

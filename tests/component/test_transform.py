@@ -1,0 +1,146 @@
+"""Transform on real Beam: what it stores and what its graph gives is what the TextEncoder gives."""
+
+import os
+import string
+
+import pytest
+import tensorflow as tf
+import tensorflow_transform as tft
+from tfx.types import artifact_utils, channel_utils, standard_artifacts
+from tfx.utils import json_utils
+
+from components.artifacts import Vocabulary
+from components.transform import Executor, Transform, first_values, vocabulary_of
+from models.text import SPECIAL_PIECES, TextEncoder, read_vocabulary
+from pipeline.config import TextConfig
+
+TEXT = TextConfig(seq_len=12)
+VOCAB = [*SPECIAL_PIECES, *"中!。", *string.ascii_lowercase, *(f"##{letter}" for letter in string.ascii_lowercase)]
+ROWS = [
+    ("A café!", "fresh"),
+    ("中文。 full\u3000width\u00a0here", "rotten"),
+    ("", "fresh"),
+    (None, "rotten"),
+    ("İstanbul \x00 no label", None),
+    ("long " * 40, "stale"),  # a class that the schema does not know
+]
+SCHEMA = """
+feature { name: "text" type: BYTES }
+feature { name: "label" type: BYTES string_domain { value: "fresh" value: "rotten" } }
+feature { name: "words" type: INT }
+feature { name: "source" type: BYTES }
+"""
+
+
+def example(text: str | None, label: str | None) -> bytes:
+    values = {"text": text, "label": label, "source": "web"}
+    features = {
+        name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[value.encode()]))
+        for name, value in values.items()
+        if value is not None
+    }
+    features["words"] = tf.train.Feature(int64_list=tf.train.Int64List(value=[3]))
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+
+
+def artifact(artifact_type, folder):
+    made = artifact_type()
+    made.uri = str(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    return made
+
+
+@pytest.fixture(scope="module")
+def transformed(tmp_path_factory):
+    """(transform graph, transformed examples, vocabulary) of ROWS as `train` and the first of them as `eval`."""
+    root = tmp_path_factory.mktemp("transform")
+    examples = artifact(standard_artifacts.Examples, root / "examples")
+    examples.split_names = artifact_utils.encode_split_names(["train", "eval"])
+    for split, rows in (("train", ROWS), ("eval", ROWS[:1])):
+        path = root / "examples" / f"Split-{split}" / "data_tfrecord-00000-of-00001.gz"
+        path.parent.mkdir()
+        with tf.io.TFRecordWriter(str(path), tf.io.TFRecordOptions(compression_type="GZIP")) as writer:
+            for text, label in rows:
+                writer.write(example(text, label))
+    schema = artifact(standard_artifacts.Schema, root / "schema")
+    (root / "schema" / "schema.pbtxt").write_text(SCHEMA)
+    vocabulary = artifact(Vocabulary, root / "vocabulary")
+    (root / "vocabulary" / "vocab.txt").write_text("".join(f"{piece}\n" for piece in VOCAB), encoding="utf-8")
+    graph = artifact(standard_artifacts.TransformGraph, root / "graph")
+    output = artifact(standard_artifacts.Examples, root / "output")
+    component = Transform(
+        *(channel_utils.as_channel([made]) for made in (examples, schema, vocabulary)),
+        task="classification",
+        text=TEXT.model_dump_json(),
+        code="test",
+    )
+    Executor().Do(
+        {"examples": [examples], "schema": [schema], "vocabulary": [vocabulary]},
+        {"transform_graph": [graph], "transformed_examples": [output]},
+        component.exec_properties,
+    )
+    # What follows must work without the artifact that the graph was made from.
+    os.rename(root / "vocabulary", root / "elsewhere")
+    return graph.uri, output.uri, str(root / "elsewhere" / "vocab.txt")
+
+
+def stored(graph: str, output: str, split: str) -> dict:
+    spec = tft.TFTransformOutput(graph).transformed_feature_spec()
+    files = tf.io.gfile.glob(f"{output}/Split-{split}/*")
+    records = list(tf.data.TFRecordDataset(files, compression_type="GZIP").as_numpy_iterator())
+    return tf.io.parse_example(records, spec)
+
+
+def expected_ids(vocab_path: str) -> list[list[int]]:
+    encoder = TextEncoder(vocab_path, lower=TEXT.lower, reading=TEXT.reading, seq_len=TEXT.seq_len)
+    return encoder(tf.constant([text or "" for text, _ in ROWS])).to_list()
+
+
+def test_stored_ids_are_ragged_and_equal_the_encoders(transformed):
+    graph, output, vocab_path = transformed
+    train = stored(graph, output, "train")
+    assert isinstance(train["token_ids"], tf.RaggedTensor)
+    assert train["token_ids"].to_list() == expected_ids(vocab_path)
+    assert stored(graph, output, "eval")["token_ids"].to_list() == expected_ids(vocab_path)[:1]
+
+
+def test_labels_follow_the_schema_and_a_missing_or_unknown_one_is_minus_one(transformed):
+    graph, output, _ = transformed
+    assert stored(graph, output, "train")["label_id"].numpy().tolist() == [0, 1, 0, 1, -1, -1]
+
+
+def test_the_graph_carries_the_vocabulary_and_no_path_of_its_artifact(transformed):
+    graph, _, vocab_path = transformed
+    found = vocabulary_of(graph)
+    assert found.startswith(graph) and found.endswith("/assets/vocab.txt")
+    assert read_vocabulary(found) == VOCAB
+    saved_model = os.path.join(graph, "transform_fn", "saved_model.pb")
+    with open(saved_model, "rb") as file:
+        assert os.path.dirname(os.path.dirname(vocab_path)).encode() not in file.read()
+
+
+def test_the_graph_gives_the_same_ids_again(transformed):
+    graph, _, vocab_path = transformed
+    output = tft.TFTransformOutput(graph)
+    raw = tf.io.parse_example([example(text, label) for text, label in ROWS], output.raw_feature_spec())
+    assert output.transform_features_layer()(raw)["token_ids"].to_list() == expected_ids(vocab_path)
+
+
+def test_the_component_is_the_node_transform_and_keeps_config_and_code_in_the_cache_key():
+    inputs = (standard_artifacts.Examples, standard_artifacts.Schema, Vocabulary)
+    channels = [channel_utils.as_channel([artifact_type()]) for artifact_type in inputs]
+    component = Transform(*channels, task="classification", text=TEXT.model_dump_json(), code="abc")
+    assert component.id == "Transform"
+    assert set(component.outputs) == {"transform_graph", "transformed_examples"}
+    config = json_utils.loads(component.exec_properties["custom_config"])
+    assert config == {"task": "classification", "text": TEXT.model_dump_json(), "code": "abc"}
+
+
+def test_first_values_are_found_in_every_kind_of_tensor():
+    ragged = tf.ragged.constant([["a", "b"], [], ["c"]])
+    expected = [b"a", b"", b"c"]
+    assert first_values(ragged).numpy().tolist() == expected
+    assert first_values(ragged.to_sparse()).numpy().tolist() == expected
+    assert first_values(tf.sparse.from_dense(tf.zeros([2, 0], tf.string))).numpy().tolist() == [b"", b""]
+    assert first_values(tf.constant([["a"], ["b"]])).numpy().tolist() == [b"a", b"b"]
+    assert first_values(tf.constant(["a", "b"])).numpy().tolist() == [b"a", b"b"]

@@ -1,0 +1,137 @@
+"""The vocabulary learner on its own, and the component on real Beam."""
+
+import json
+import random
+
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tfx.types import artifact_utils, channel_utils, standard_artifacts
+
+from components.artifacts import Vocabulary
+from components.vocabulary import Executor, VocabularyGen, learn_vocabulary
+from models.text import SPECIAL_PIECES, TextEncoder, read_vocabulary
+from pipeline.config import TextConfig
+from pipeline.errors import BertlineError
+
+COUNTS = {"low": 5, "lower": 2, "newest": 6, "widest": 3, "!": 4, "中": 2, "q": 1}
+SENTENCES = [
+    "The film is a delight from start to finish.",
+    "A délightful, tender film; the actors delight!",
+    "Not a film to finish: the start is dull.",
+    "Dull, dull, dull – and the actors know it.",
+    "中文 the film 中文",
+    "The finish? It is tender, tenderly played.",
+    "Is it a film? It is a start.",
+    "THE ACTORS PLAYED, THE FILM PLAYED.",
+    "a\u00a0tender\u3000finish",
+    "",
+]
+
+
+def test_special_pieces_come_first_then_the_alphabet_then_what_was_joined():
+    vocab = learn_vocabulary(COUNTS, 1000)
+    assert vocab[:5] == list(SPECIAL_PIECES)
+    # In order of frequency; what only stood alone has no continuation.
+    assert vocab[5:11] == ["e", "##e", "w", "##w", "s", "##s"]
+    assert "##!" not in vocab and "##中" not in vocab and "##q" not in vocab
+    # "es" occurs 9 times (newest, widest), and so does "est"; "ow" and "low" occur 7 times.
+    first_join = vocab.index("##es")
+    assert vocab[first_join : first_join + 4] == ["##es", "##est", "##ow", "low"]
+    assert "newest" in vocab and "widest" in vocab
+
+
+def test_what_occurs_once_is_not_joined():
+    assert not [piece for piece in learn_vocabulary({"abc": 1}, 100)[5:] if len(piece.removeprefix("##")) > 1]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    counts=st.dictionaries(st.text("abcdeé中", min_size=1, max_size=9), st.integers(1, 50), min_size=1, max_size=40),
+    size=st.integers(6, 120),
+    seed=st.integers(0, 9),
+)
+def test_a_vocabulary_keeps_to_its_size_and_to_the_counts_alone(counts, size, seed):
+    vocab = learn_vocabulary(counts, size)
+    assert len(vocab) <= size
+    assert len(set(vocab)) == len(vocab)
+    shuffled = list(counts.items())
+    random.Random(seed).shuffle(shuffled)
+    assert learn_vocabulary(dict(shuffled), size) == vocab
+
+
+@settings(max_examples=50, deadline=None)
+@given(words=st.lists(st.text("ab", min_size=1, max_size=12), min_size=1, max_size=20))
+def test_repeated_letters_are_joined_without_loss(words):
+    """`aaa` holds the pair (##a, ##a) twice but overlapping: every piece must still be a part of some word."""
+    vocab = learn_vocabulary(dict.fromkeys(words, 3), 200)
+    parts = {piece.removeprefix("##") for piece in vocab[5:]}
+    assert all(any(part in word for word in words) for part in parts)
+    assert set(words) <= set(vocab)
+
+
+def test_texts_without_words_are_refused():
+    with pytest.raises(BertlineError, match="hold no word"):
+        learn_vocabulary({}, 100)
+
+
+def run(tmp_path, text: TextConfig, sentences: list[str] = SENTENCES) -> str:
+    """Runs the component on `sentences` in `train` and another word in `eval`; returns the path of its vocab.txt."""
+    examples = standard_artifacts.Examples()
+    examples.uri = str(tmp_path / "examples")
+    examples.split_names = artifact_utils.encode_split_names(["train", "eval"])
+    for split, texts in (("train", sentences), ("eval", ["xylophone xylophone"])):
+        path = tmp_path / "examples" / f"Split-{split}" / "data_tfrecord-00000-of-00001.gz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tf.io.TFRecordWriter(str(path), tf.io.TFRecordOptions(compression_type="GZIP")) as writer:
+            for sentence in texts:
+                feature = {"text": tf.train.Feature(bytes_list=tf.train.BytesList(value=[sentence.encode()]))}
+                writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+            writer.write(tf.train.Example().SerializeToString())  # a row without text
+    vocabulary = Vocabulary()
+    vocabulary.uri = str(tmp_path / "vocabulary")
+    (tmp_path / "vocabulary").mkdir(exist_ok=True)
+    component = VocabularyGen(
+        channel_utils.as_channel([examples]),
+        text=text.model_dump_json(),
+        text_keys=json.dumps(["text"]),
+        vocab_digest="",
+        code="test",
+    )
+    assert set(component.outputs) == {"vocabulary"}
+    Executor().Do({"examples": [examples]}, {"vocabulary": [vocabulary]}, component.exec_properties)
+    assert [path.name for path in (tmp_path / "vocabulary").iterdir()] == ["vocab.txt"]
+    return str(tmp_path / "vocabulary" / "vocab.txt")
+
+
+def test_ten_sentences_give_a_vocabulary_that_knows_their_words(tmp_path):
+    path = run(tmp_path, TextConfig())
+    vocab = read_vocabulary(path)
+    assert {"the", "film", "delight", "tender", "中", "–"} <= set(vocab)
+    assert "Film" not in vocab and "é" not in vocab and "xylophone" not in vocab
+    encoder = TextEncoder(path)
+    assert encoder.unk_id not in encoder(tf.constant(SENTENCES)).flat_values.numpy()
+    assert read_vocabulary(run(tmp_path, TextConfig())) == vocab
+
+
+def test_a_learned_vocabulary_has_the_size_asked_for(tmp_path):
+    assert len(read_vocabulary(run(tmp_path, TextConfig(vocab_size=100), SENTENCES * 2))) == 100
+
+
+def test_cased_text_keeps_its_capitals_and_accents(tmp_path):
+    vocab = read_vocabulary(run(tmp_path, TextConfig(lower=False)))
+    assert {"The", "THE", "é"} <= set(vocab)
+
+
+def test_a_given_vocabulary_is_taken_as_it_is(tmp_path):
+    given_path = tmp_path / "given.txt"
+    given_path.write_text("\n".join(["[unused]", *SPECIAL_PIECES, "film"]), encoding="utf-8")
+    assert read_vocabulary(run(tmp_path, TextConfig(vocab=str(given_path)))) == ["[unused]", *SPECIAL_PIECES, "film"]
+
+
+def test_a_faulty_given_vocabulary_stops_the_line(tmp_path):
+    given_path = tmp_path / "given.txt"
+    given_path.write_text("film\nfilm\n", encoding="utf-8")
+    with pytest.raises(BertlineError, match="given.txt, line 2: 'film' stands on line 1 too"):
+        run(tmp_path, TextConfig(vocab=str(given_path)))

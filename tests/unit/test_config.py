@@ -1,0 +1,108 @@
+"""The config refuses what is wrong before anything heavy is imported, and says what would be right."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from pipeline.config import Config, load, preset_names
+from pipeline.errors import BertlineError
+
+MINIMAL = """
+name: tickets
+data:
+  path: tickets.csv
+  text: body
+  label: queue
+evaluation:
+  thresholds: {accuracy: 0.8}
+"""
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def write(text):
+        path = tmp_path / "my.yaml"
+        path.write_text(textwrap.dedent(text))
+        return str(path)
+
+    return write
+
+
+def refusal(source, overrides=()):
+    with pytest.raises(BertlineError) as error:
+        load(source, overrides)
+    return str(error.value)
+
+
+def test_a_config_of_eight_lines_is_enough(write, tmp_path):
+    config = load(write(MINIMAL))
+    assert config.data.path == str(tmp_path / "tickets.csv")
+    assert config.training.learning_rate == 5e-4  # from scratch
+    assert config.model.layers == 2 and config.model.intermediate == 512
+    assert config.push_path == tmp_path / "workspace" / "models" / "tickets"
+
+
+def test_every_preset_loads():
+    for name in preset_names():
+        assert load(name).name == name
+
+
+def test_a_resolved_config_survives_json():
+    config = load("reviews")
+    assert Config.from_json(config.to_json()) == config
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (("body", "body\n  lable: x"), ["line 6", "data.lable is not a setting", "did you mean label?"]),
+        (("thresholds: {accuracy: 0.8}", "thresholds: {}"), ["line 8", "name at least one metric"]),
+        (("name: tickets", "name: My Tickets"), ["line 2", "name"]),
+        (("path: tickets.csv", "train: tickets.csv"), ["give either `path`, or both `train` and `eval`"]),
+        (("evaluation:", "eval:"), ["eval is not a setting", "evaluation is missing"]),
+        (("name: tickets", "name: tickets\ntask: clasification"), ["did you mean classification?"]),
+        (("label: queue", "label: body"), ["name the same column 'body'"]),
+    ],
+)
+def test_a_mistake_is_named_with_line_and_remedy(write, change, expected):
+    message = refusal(write(MINIMAL.replace(*change)))
+    for part in expected:
+        assert part in message
+
+
+def test_broken_yaml_names_line_and_column(write):
+    assert "line 3, column" in refusal(write("name: x\ndata: {a: 1\nb: ]"))
+
+
+def test_an_unknown_preset_gets_the_nearest_one():
+    assert "did you mean reviews?" in refusal("review")
+
+
+def test_set_changes_one_setting_and_refuses_nonsense():
+    assert load("reviews", ["training.epochs=7", "training.buckets=[8, 16]"]).training.buckets == (8, 16)
+    assert "section.key=value" in refusal("reviews", ["training.epochs"])
+    assert "training.epoch is not a setting; did you mean epochs?" in refusal("reviews", ["training.epoch=2"])
+    assert "name is a value, not a section" in refusal("reviews", ["name.x=2"])
+
+
+def test_a_checkpoint_brings_its_vocabulary_case_and_sizes():
+    config = load("reviews")
+    assert config.text.vocab.endswith("vocab.txt") and config.text.lower and config.text.reading == "huggingface"
+    assert "a checkpoint has its own sizes; leave out layers" in refusal("reviews", ["model.layers=3"])
+
+
+def test_a_folder_that_is_no_checkpoint_is_refused(write, tmp_path):
+    message = refusal(write(MINIMAL + f"model: {{checkpoint: {tmp_path}}}\n"))
+    assert "has no config.json" in message
+
+
+def test_help_and_config_errors_import_neither_tensorflow_nor_tfx():
+    script = (
+        "import sys; from pipeline import cli; from pipeline.config import load; load('reviews');"
+        "print([m for m in ('tensorflow', 'tfx', 'apache_beam', 'mlflow', 'keras') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.strip() == "[]"

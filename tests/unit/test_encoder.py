@@ -1,0 +1,302 @@
+"""The encoder against a NumPy reference, and its promises on padding, seeds, strategies and compilation."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from models.encoder import Encoder, EncoderSize
+from pipeline.errors import BertlineError
+
+TINY = dict(vocab_size=30, layers=2, hidden=8, heads=2, intermediate=16, max_positions=12)
+TOKENS = np.array([[2, 7, 9, 3, 0], [2, 11, 3, 0, 0], [2, 5, 6, 7, 3]], np.int32)
+SEGMENTS = np.array([[0, 0, 1, 1, 0], [0, 0, 0, 0, 0], [0, 1, 1, 1, 1]], np.int32)
+MASK = TOKENS > 0
+
+
+def tiny(seed: int = 1, **changes: object) -> Encoder:
+    return Encoder(EncoderSize(**{**TINY, **changes}), seed=seed)
+
+
+def scramble(encoder: Encoder) -> Encoder:
+    """Weights large enough, and biases far enough from 0, that a mistake anywhere shows in the output."""
+    rng = np.random.default_rng(3)
+    for weight in encoder.trainable_variables:
+        weight.assign(weight + rng.normal(0, 0.5, weight.shape))
+    return encoder
+
+
+# The reference: plain NumPy in float64, one example at a time, no masks (padding is simply cut off).
+
+
+def dense(layer: keras.layers.Dense, x: np.ndarray) -> np.ndarray:
+    return x @ layer.kernel.numpy().astype(np.float64) + layer.bias.numpy()
+
+
+def normalise(layer: keras.layers.LayerNormalization, x: np.ndarray) -> np.ndarray:
+    centred = x - x.mean(-1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-12) * layer.gamma.numpy() + layer.beta.numpy()
+
+
+def attend(attention: keras.layers.Layer, x: np.ndarray) -> np.ndarray:
+    """softmax(Q Kᵀ / √d) V, a head at a time."""
+    query, key, value = (dense(getattr(attention, name), x) for name in ("query", "key", "value"))
+    heads = []
+    for columns in np.split(np.arange(x.shape[1]), attention.heads):
+        scores = query[:, columns] @ key[:, columns].T / math.sqrt(len(columns))
+        weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+        heads.append(weights @ value[:, columns])
+    return dense(attention.output_projection, np.concatenate(heads, -1))
+
+
+ACTIVATIONS = {
+    "gelu": np.vectorize(lambda x: x * 0.5 * (1 + math.erf(x / math.sqrt(2)))),
+    "gelu_new": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "relu": lambda x: np.maximum(x, 0),
+}
+
+
+def reference(encoder: Encoder, tokens: np.ndarray, segments: np.ndarray) -> np.ndarray:
+    tables = encoder.embeddings
+    x = tables.token.embeddings.numpy()[tokens] + tables.segment.embeddings.numpy()[segments]
+    x = normalise(tables.norm, x + tables.position.embeddings.numpy()[: len(tokens)].astype(np.float64))
+    for layer in encoder.layers:
+        x = normalise(layer.attention_norm, x + attend(layer.attention, x))
+        inner = ACTIVATIONS[encoder.size.activation](dense(layer.expand, x))
+        x = normalise(layer.contract_norm, x + dense(layer.contract, inner))
+    return x
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_states_and_pooled_vector_equal_a_numpy_reference(activation):
+    encoder = scramble(tiny(activation=activation))
+    sequence = encoder(TOKENS, SEGMENTS, MASK)
+    pooled = encoder.pool(sequence)
+    for row, length in enumerate(MASK.sum(1)):
+        expected = reference(encoder, TOKENS[row, :length], SEGMENTS[row, :length])
+        np.testing.assert_allclose(sequence[row, :length], expected, atol=2e-5)
+        np.testing.assert_allclose(pooled[row], np.tanh(dense(encoder.pooler, expected[0])), atol=2e-5)
+
+
+def test_one_attention_layer_equals_a_numpy_reference():
+    attention = scramble(tiny(layers=1)).layers[0].attention
+    states = np.random.default_rng(0).normal(size=(6, 8)).astype(np.float32)  # two examples of three tokens
+    found = attention(states, None, seq=3)
+    np.testing.assert_allclose(found[:3], attend(attention, states[:3]), atol=1e-5)
+    np.testing.assert_allclose(found[3:], attend(attention, states[3:]), atol=1e-5)
+
+
+def test_what_stands_in_the_padding_never_changes_a_token():
+    encoder = scramble(tiny())
+    rubbish, segments = np.where(MASK, TOKENS, 29), np.where(MASK, SEGMENTS, 1)
+    expected, found = encoder(TOKENS, SEGMENTS, MASK).numpy(), encoder(rubbish, segments, MASK).numpy()
+    np.testing.assert_array_equal(found[MASK], expected[MASK])
+    assert not np.array_equal(found[~MASK], expected[~MASK])
+
+
+def test_more_padding_and_other_rows_never_change_a_token():
+    encoder = scramble(tiny())
+    alone = encoder(TOKENS[1:2, :3], SEGMENTS[1:2, :3], MASK[1:2, :3])
+    padded = encoder(*(np.pad(part, ((0, 0), (0, 6))) for part in (TOKENS, SEGMENTS, MASK)))
+    np.testing.assert_allclose(padded[1, :3], alone[0], atol=1e-5)
+
+
+def test_masks_may_be_bool_or_int_and_segments_or_mask_may_be_left_out():
+    encoder = scramble(tiny())
+    np.testing.assert_array_equal(encoder(TOKENS, SEGMENTS, MASK), encoder(TOKENS, SEGMENTS, MASK.astype(np.int32)))
+    np.testing.assert_array_equal(encoder(TOKENS, None, MASK), encoder(TOKENS, 0 * SEGMENTS, MASK))
+    np.testing.assert_array_equal(encoder(TOKENS, SEGMENTS), encoder(TOKENS, SEGMENTS, np.ones_like(MASK)))
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_float16", "mixed_bfloat16"])
+def test_a_row_without_tokens_stays_finite(policy):
+    encoder = Encoder(EncoderSize(**TINY), dtype=policy)
+    assert np.isfinite(tf.cast(encoder(TOKENS, SEGMENTS, 0 * TOKENS), tf.float32)).all()
+
+
+def test_one_trace_serves_every_shape():
+    encoder, traces = tiny(), []
+
+    @tf.function(input_signature=[tf.TensorSpec((None, None), tf.int32)])
+    def run(tokens):
+        traces.append(1)
+        return encoder(tokens, None, tokens > 0)
+
+    for shape in ((1, 1), (3, 5), (2, 12)):
+        tokens = np.ones(shape, np.int32)
+        np.testing.assert_allclose(run(tokens), encoder(tokens, None, tokens > 0), atol=1e-6)
+    assert len(traces) == 1
+
+
+def test_xla_gives_the_same_states():
+    encoder = scramble(tiny())
+    compiled = tf.function(lambda *batch: encoder(*batch), jit_compile=True)
+    np.testing.assert_allclose(compiled(TOKENS, SEGMENTS, MASK), encoder(TOKENS, SEGMENTS, MASK), atol=1e-5)
+    noisy = tf.function(lambda *batch: encoder(*batch, training=True), jit_compile=True)
+    assert not np.array_equal(noisy(TOKENS, SEGMENTS, MASK), noisy(TOKENS, SEGMENTS, MASK))
+
+
+def test_it_fits_into_a_functional_keras_model():
+    encoder = tiny()
+    inputs = [keras.Input((None,), dtype="int32") for _ in range(3)]
+    model = keras.Model(inputs, encoder.pool(encoder(*inputs)))
+    assert model.output_shape == (None, 8)
+    expected = encoder.pool(encoder(TOKENS, SEGMENTS, MASK))
+    np.testing.assert_allclose(model([TOKENS, SEGMENTS, MASK.astype(np.int32)]), expected, atol=1e-6)
+
+
+def test_saved_model_answers_like_the_encoder(tmp_path):
+    served = tf.Module()
+    served.encoder = scramble(tiny())
+    specs = [tf.TensorSpec((None, None), tf.int32)]
+    served.run = tf.function(lambda tokens: served.encoder(tokens, None, tokens > 0), input_signature=specs)
+    tf.saved_model.save(served, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    np.testing.assert_allclose(loaded.run(TOKENS), served.encoder(TOKENS, None, MASK), atol=1e-6)
+
+
+def test_one_seed_gives_equal_weights_and_equal_dropout():
+    first, second, other = tiny(seed=5), tiny(seed=5), tiny(seed=6)
+    for left, right in zip(first.variables, second.variables, strict=True):
+        np.testing.assert_array_equal(left, right)
+    for _ in range(2):
+        states = [encoder(TOKENS, SEGMENTS, MASK, training=True).numpy() for encoder in (first, second, other)]
+        np.testing.assert_array_equal(states[0], states[1])
+        assert not np.array_equal(states[0], states[2])
+    assert not np.array_equal(first.embeddings.token.embeddings, other.embeddings.token.embeddings)
+
+
+def test_every_kernel_is_drawn_anew_from_a_truncated_normal():
+    encoder = tiny(hidden=64, intermediate=64)
+    kernels = [weight.numpy() for weight in encoder.trainable_variables if weight.name in ("kernel", "embeddings")]
+    assert len(kernels) == 3 + 2 * 6 + 1
+    assert len({kernel.tobytes() for kernel in kernels}) == len(kernels)
+    assert max(np.abs(kernel).max() for kernel in kernels) <= 0.04
+    assert np.concatenate([kernel.ravel() for kernel in kernels]).std() == pytest.approx(0.0176, abs=5e-4)
+
+
+def test_dropout_only_happens_in_training_and_never_at_rate_0():
+    encoder, without = tiny(), tiny(dropout=0.0, attention_dropout=0.0)
+    expected = encoder(TOKENS, SEGMENTS, MASK)
+    np.testing.assert_array_equal(encoder(TOKENS, SEGMENTS, MASK), expected)
+    np.testing.assert_array_equal(without(TOKENS, SEGMENTS, MASK, training=True), expected)
+    assert not np.array_equal(encoder(TOKENS, SEGMENTS, MASK, training=True), expected)
+
+
+def test_the_dropout_stream_goes_on_exactly_from_restored_variables(tmp_path):
+    encoder, resumed = tiny(seed=1), tiny(seed=2)
+    encoder(TOKENS, SEGMENTS, MASK, training=True)
+    tf.train.Checkpoint(encoder=encoder).write(str(tmp_path / "state"))
+    values = [variable.numpy() for variable in encoder.variables]
+    expected = encoder(TOKENS, SEGMENTS, MASK, training=True)
+
+    tf.train.Checkpoint(encoder=resumed).read(str(tmp_path / "state")).assert_consumed()
+    np.testing.assert_array_equal(resumed(TOKENS, SEGMENTS, MASK, training=True), expected)
+    for variable, value in zip(resumed.variables, values, strict=True):
+        variable.assign(value)
+    np.testing.assert_array_equal(resumed(TOKENS, SEGMENTS, MASK, training=True), expected)
+
+
+def test_every_weight_exists_at_once_under_its_own_path():
+    encoder = tiny(layers=1)
+    paths = [variable.path for variable in encoder.variables]
+    assert len(set(paths)) == len(paths) == 5 + 16 + 2 + 4  # embeddings, a layer, the pooler, four dropouts
+    assert {"encoder/embeddings/token/embeddings", "encoder/layer_0/attention/query/kernel"} <= set(paths)
+    encoder.pool(encoder(TOKENS, SEGMENTS, MASK, training=True))
+    assert [variable.path for variable in encoder.variables] == paths
+
+
+def test_every_weight_learns():
+    encoder = scramble(tiny())
+    targets = np.random.default_rng(0).normal(size=(3, 5, 8))
+    with tf.GradientTape() as tape:
+        sequence = encoder(TOKENS, SEGMENTS, MASK, training=True)
+        loss = tf.reduce_mean((sequence - targets) ** 2) + tf.reduce_mean(encoder.pool(sequence) ** 2)
+    weights = encoder.trainable_variables
+    for weight, gradient in zip(weights, tape.gradient(loss, [weight.value for weight in weights]), strict=True):
+        size = np.abs(tf.convert_to_tensor(gradient)).max()
+        # A key's bias moves all scores of a query alike, which softmax does not see.
+        assert size < 1e-6 if weight.path.endswith("key/bias") else size > 1e-6, weight.path
+
+
+def test_config_makes_an_equal_encoder():
+    encoder = tiny(seed=4, activation="relu")
+    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(encoder))
+    assert copy.size == encoder.size
+    np.testing.assert_array_equal(copy(TOKENS, SEGMENTS, MASK), encoder(TOKENS, SEGMENTS, MASK))
+
+
+def test_too_many_tokens_are_refused():
+    with pytest.raises(BertlineError, match="13 tokens do not fit its 12 positions"):
+        tiny()(np.ones((1, 13), np.int32))
+
+
+@pytest.mark.parametrize(
+    "changes, reason",
+    [
+        ({"layers": 0}, "layers must be a whole number from 1 on. Received: layers=0"),
+        ({"hidden": 8.0}, "hidden must be a whole number"),
+        ({"vocab_size": True}, "vocab_size must be a whole number"),
+        ({"heads": 3}, "hidden must be a multiple of heads. Received: hidden=8, heads=3"),
+        ({"dropout": 1.0}, "dropout must be at least 0 and below 1"),
+        ({"attention_dropout": "a"}, "attention_dropout must be"),
+        ({"layer_norm_eps": 0}, "layer_norm_eps must lie between"),
+        ({"activation": "swish"}, "activation must be one of gelu, gelu_tanh, gelu_new, relu"),
+    ],
+)
+def test_a_size_that_cannot_be_is_refused(changes, reason):
+    with pytest.raises(BertlineError, match=reason):
+        EncoderSize(**{**TINY, **changes})
+
+
+MIRRORED = """
+import json
+import numpy as np, tensorflow as tf
+from models.encoder import Encoder, EncoderSize
+
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+with strategy.scope():
+    encoder = Encoder(EncoderSize(vocab_size=30, layers=2, hidden=8, heads=2, intermediate=16), seed=1)
+tokens = tf.constant([[2, 7, 9, 3, 0], [2, 11, 3, 0, 0]])
+
+@tf.function
+def run(training):
+    results = strategy.run(lambda: encoder(tokens, None, tokens > 0, training=training))
+    return strategy.experimental_local_results(results)
+
+def states():
+    return [[copy.numpy().tolist() for copy in variable.value.values] for variable in encoder.non_trainable_variables]
+
+plain, noisy, after_one, again = run(False), run(True), states(), run(True)
+print(json.dumps({
+    "plain_equal": bool(np.array_equal(*plain)),
+    "noise_differs": not np.array_equal(*noisy),
+    "noise_goes_on": not np.array_equal(noisy[0], again[0]),
+    "first_replica_like_one_device": bool(np.allclose(noisy[0], ONE_DEVICE, atol=1e-6)),
+    "states": after_one,
+}))
+"""
+
+
+def test_replicas_share_weights_and_counters_but_not_their_noise():
+    tokens = np.array([[2, 7, 9, 3, 0], [2, 11, 3, 0, 0]])
+    alone = tiny(max_positions=512)(tokens, None, tokens > 0, training=True).numpy().tolist()
+    code = MIRRORED.replace("ONE_DEVICE", json.dumps(alone))
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    states = found.pop("states")
+    assert found == dict.fromkeys(found, True)
+    assert len(states) == 1 + 2 * 3
+    assert all(first == second and first[1] == 1 for first, second in states)

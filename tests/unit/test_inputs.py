@@ -1,0 +1,69 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.inputs import Corpus, batches, plan, read_corpus
+
+BUCKETS = (8, 16, 32)
+
+
+def corpus(lengths, seed=0):
+    random = np.random.default_rng(seed)
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return Corpus(
+        random.integers(5, 100, starts[-1]).astype(np.int32),
+        starts,
+        {"label_id": random.integers(0, 2, len(lengths)).astype(np.int64)},
+    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=200), st.integers(1, 17), st.integers(0, 3))
+def test_an_epoch_holds_every_row_once_in_batches_that_fit(lengths, batch_size, epoch):
+    lengths = np.asarray(lengths)
+    planned = plan(lengths, batch_size, BUCKETS, seed=1, epoch=epoch)
+    assert sorted(np.concatenate([batch.rows for batch in planned])) == list(range(len(lengths)))
+    assert all(lengths[batch.rows].max() <= batch.length for batch in planned)
+    assert sum(len(batch.rows) < batch_size for batch in planned) <= 1
+
+
+def test_the_plan_follows_from_seed_and_epoch_alone():
+    lengths = np.random.default_rng(0).integers(1, 40, 300)
+
+    def rows(**changes):
+        return [batch.rows.tolist() for batch in plan(lengths, 16, BUCKETS, **{"seed": 1, "epoch": 0, **changes})]
+
+    assert rows() == rows()
+    assert rows() != rows(epoch=1) and rows() != rows(seed=2)
+
+
+def test_batches_hold_the_rows_padded_and_masked():
+    data = corpus([3, 9, 5, 40, 2])
+    planned = plan(data.lengths, 2, BUCKETS, seed=0)
+    for batch, part in zip(batches(data, planned, 2), planned, strict=True):
+        assert batch["token_ids"].shape == (2, part.length)
+        for i, row in enumerate(part.rows):
+            tokens = data.values[data.starts[row] : data.starts[row + 1]]
+            assert batch["token_ids"][i, : len(tokens)].numpy().tolist() == tokens.tolist()
+            assert batch["mask"][i].numpy().sum() == len(tokens)
+            assert batch["label_id"][i] == data.targets["label_id"][row]
+        assert float(tf.reduce_sum(batch["weight"])) == pytest.approx(1.0)
+        assert (batch["weight"].numpy()[len(part.rows) :] == 0).all()
+
+
+def test_rows_without_a_usable_label_are_left_out(tmp_path):
+    spec = {
+        "token_ids": tf.io.RaggedFeature(tf.int64, value_key="token_ids$ragged_values"),
+        "label_id": tf.io.FixedLenFeature([], tf.int64),
+    }
+    path = str(tmp_path / "rows.gz")
+    with tf.io.TFRecordWriter(path, "GZIP") as writer:
+        for tokens, label in (([1, 2, 3], 0), ([4], -1), ([5, 6], 1)):
+            ints = {"token_ids$ragged_values": tokens, "label_id": [label]}
+            feature = {k: tf.train.Feature(int64_list=tf.train.Int64List(value=v)) for k, v in ints.items()}
+            writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+    read = read_corpus([path], spec)
+    assert read.values.tolist() == [1, 2, 3, 5, 6] and read.starts.tolist() == [0, 3, 5]
+    assert read.targets["label_id"].tolist() == [0, 1]

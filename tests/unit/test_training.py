@@ -1,0 +1,116 @@
+"""The training loop on a tiny encoder: what must hold for every task, strategy and interruption."""
+
+import numpy as np
+import pytest
+
+from models.encoder import Encoder, EncoderSize
+from models.inputs import Corpus, batches, plan
+from models.task import get_task
+from models.training import choose_strategy, evaluator, train
+from pipeline.config import TrainingConfig
+from pipeline.errors import BertlineError
+
+TASK = get_task("classification")
+SIZE = EncoderSize(vocab_size=40, layers=2, hidden=16, heads=2, intermediate=32)
+
+
+def build(dropout=0.1):
+    from dataclasses import replace
+
+    encoder = Encoder(replace(SIZE, dropout=dropout, attention_dropout=dropout), seed=3)
+    return TASK.build(encoder, ("no", "yes"), dropout, 3)
+
+
+def rows(count=96, seed=0):
+    """A row is of class 1 when the token 7 stands in it: something that can be learned."""
+    random = np.random.default_rng(seed)
+    lengths = random.integers(4, 20, count)
+    values = random.integers(8, 40, lengths.sum()).astype(np.int32)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    labels = random.integers(0, 2, count)
+    for start, label in zip(starts, labels, strict=False):
+        values[start], values[start + 1] = 2, 7 if label else 6
+    return Corpus(values, starts, {"label_id": labels.astype(np.int64)})
+
+
+def settings(**changes):
+    return TrainingConfig(**{"epochs": 2, "batch_size": 16, "learning_rate": 3e-3, "buckets": (8, 16), **changes})
+
+
+def losses(result):
+    return [record["loss"] for record in result.history if "loss" in record]
+
+
+def test_it_learns_what_can_be_learned(tmp_path):
+    result = train(build, TASK, settings(epochs=15, learning_rate=1e-2), rows(), rows(seed=1), checkpoint_folder=tmp_path)
+    assert result.history[-1]["eval_accuracy"] > 0.95
+    assert losses(result)[-1] < 0.3 < losses(result)[0]
+
+
+def test_one_step_changes_every_trainable_weight(tmp_path):
+    before = {w.path: w.numpy() for w in build().trainable_variables}
+    result = train(build, TASK, settings(epochs=1, warmup=0.0), rows(16), rows(16), checkpoint_folder=tmp_path)
+    assert result.steps == 1
+    same = [w.path for w in result.model.trainable_variables if np.array_equal(w.numpy(), before[w.path])]
+    assert same == []
+
+
+def test_a_training_that_was_stopped_ends_with_the_weights_of_one_that_was_not(tmp_path):
+    whole = train(build, TASK, settings(), rows(), rows(seed=1), checkpoint_folder=tmp_path / "whole")
+
+    class Stop(Exception):
+        pass
+
+    def stop_at(record):
+        if record.step == 8 and hasattr(record, "loss"):
+            raise Stop
+
+    interrupted = settings(checkpoint_steps=3)
+    with pytest.raises(Stop):
+        train(build, TASK, interrupted, rows(), rows(seed=1), checkpoint_folder=tmp_path / "cut", report=stop_at)
+    resumed = train(build, TASK, interrupted, rows(), rows(seed=1), checkpoint_folder=tmp_path / "cut")
+    assert resumed.resumed_at == 6  # dropout is on: its random state has to come back too
+    assert losses(resumed) == losses(whole)
+    for ours, theirs in zip(resumed.model.variables, whole.model.variables, strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+
+
+def test_a_half_written_checkpoint_is_not_taken_up(tmp_path):
+    (tmp_path / "step-000000004.part").write_bytes(b"half")
+    assert train(build, TASK, settings(epochs=1), rows(16), rows(16), checkpoint_folder=tmp_path).resumed_at == 0
+
+
+def test_padding_and_batch_composition_never_change_logits():
+    model, data = build(), rows(12)
+    alone = []
+    for batch in batches(data, plan(data.lengths, 1, range(4, 21), seed=None), 1):
+        alone.append(model(batch, training=False).numpy()[0])
+    order = np.concatenate([batch.rows for batch in plan(data.lengths, 1, range(4, 21), seed=None)])
+    (together,) = batches(data, plan(data.lengths, 12, (64,), seed=None), 12)
+    together = model({**together}, training=False).numpy()
+    rows_together = plan(data.lengths, 12, (64,), seed=None)[0].rows
+    for logits, row in zip(alone, order, strict=True):
+        np.testing.assert_allclose(logits, together[list(rows_together).index(row)], atol=1e-5)
+
+
+def test_evaluation_is_the_plain_mean_over_rows():
+    model, data = build(), rows(21)
+    loss, accuracy = evaluator(model, TASK)(data, settings(batch_size=4))
+    found = []
+    for batch in batches(data, plan(data.lengths, 1, (32,), seed=None), 1):
+        logits = model(batch, training=False)
+        found.append((float(TASK.loss(logits, batch)[0]), float(TASK.correct(logits, batch)[0])))
+    np.testing.assert_allclose((loss, accuracy), np.mean(found, axis=0), rtol=1e-5)
+
+
+def test_mistakes_are_named():
+    with pytest.raises(BertlineError, match="GPU:7 not found; this machine has CPU:0"):
+        choose_strategy(("GPU:7",))
+
+
+def test_a_diverging_training_stops_and_says_what_to_do(tmp_path):
+    with pytest.raises(BertlineError, match="lower training.learning_rate"):
+        broken = settings(epochs=3, learning_rate=0.9, clip_norm=1e30, warmup=0.0)
+        model = build()
+        model.head.kernel.assign(model.head.kernel * np.inf)
+        train(lambda: model, TASK, broken, rows(), rows(), checkpoint_folder=tmp_path)

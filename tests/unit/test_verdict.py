@@ -1,0 +1,54 @@
+import math
+
+import pytest
+
+from components.verdict import OVERALL, Verdict, check_metrics, judge, length_slice
+from models.task import get_task
+from pipeline.config import EvaluationConfig
+from pipeline.errors import BertlineError
+
+SETTINGS = EvaluationConfig(
+    thresholds={"accuracy": 0.8}, slice_thresholds={"accuracy": 0.7}, min_slice_rows=50, max_drop=0.01
+)
+
+
+def numbers(accuracy, rows=1000):
+    return {"accuracy": accuracy, "rows": rows}
+
+
+def test_a_model_within_all_bounds_is_blessed():
+    assert judge({OVERALL: numbers(0.8), "10-19 words": numbers(0.7, 50)}, {}, SETTINGS) == []
+
+
+@pytest.mark.parametrize("value", [0.79, math.nan])
+def test_a_refusal_names_metric_value_bound_and_slice(value):
+    (reason,) = judge({OVERALL: numbers(value)}, {}, SETTINGS)
+    assert all(part in reason for part in ("accuracy", f"{value:.4f}", "0.8", "all rows"))
+
+
+def test_a_poor_slice_is_refused_unless_it_is_small():
+    (reason,) = judge({OVERALL: numbers(0.9), "40+ words": numbers(0.6, 50)}, {}, SETTINGS)
+    assert "0.6000" in reason and "0.7" in reason and "40+ words (50 rows)" in reason
+    assert judge({OVERALL: numbers(0.9), "40+ words": numbers(0.0, 49)}, {}, SETTINGS) == []
+
+
+def test_a_model_clearly_below_the_pushed_one_is_refused():
+    pushed = {OVERALL: numbers(0.9)}
+    assert judge({OVERALL: numbers(0.891)}, pushed, SETTINGS) == []
+    (reason,) = judge({OVERALL: numbers(0.88)}, pushed, SETTINGS)
+    assert "0.8800" in reason and "0.9000" in reason and "pushed now" in reason
+
+
+def test_a_bound_on_an_unknown_metric_is_refused_before_the_run():
+    with pytest.raises(BertlineError, match="no metric 'f2'; it has accuracy"):
+        check_metrics(get_task("classification"), EvaluationConfig(thresholds={"f2": 0.5}))
+
+
+@pytest.mark.parametrize(("words", "name"), [(0, "0-9 words"), (9, "0-9 words"), (10, "10-19 words"), (20, "20+ words")])
+def test_lengths_fall_into_slices(words, name):
+    assert length_slice(words, (10, 20)) == name
+
+
+def test_a_verdict_survives_json():
+    verdict = Verdict(blessed=False, reasons=["why"], metrics={"accuracy": 0.5}, slices={}, confusion=[[1, 0], [1, 0]])
+    assert Verdict.from_json(verdict.to_json()) == verdict
