@@ -6,6 +6,7 @@ What follows from the numbers is decided in `verdict.py`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -57,7 +58,8 @@ def evaluate(
                 eval_shared_model=models, eval_config=config, extractors=extractors, output_path=output
             )
         )
-    slices, confusion = _results(output, "candidate", task, len(labels))
+    # TFMA keeps no name for a model that is measured alone.
+    slices, confusion = _results(output, "candidate" if baseline else None, task, len(labels))
     baseline_slices = _results(output, "baseline", task, len(labels))[0] if baseline else {}
     reasons = judge(slices, baseline_slices, settings)
     return Verdict(
@@ -115,7 +117,7 @@ def _length_extractor(limits: Sequence[int]) -> Any:
     return tfma.extractors.Extractor(stage_name="ExtractLength", ptransform=beam.Map(add_length))
 
 
-def _results(output: str, model_name: str, task: Task, classes: int) -> tuple[Slices, list[list[int]]]:
+def _results(output: str, model_name: str | None, task: Task, classes: int) -> tuple[Slices, list[list[int]]]:
     """TFMA's metrics of one model as plain numbers, and its confusion matrix."""
     slices: Slices = {}
     confusion = np.zeros((classes, classes), int)
@@ -125,7 +127,12 @@ def _results(output: str, model_name: str, task: Task, classes: int) -> tuple[Sl
         slices[name] = {metric: float(found[metric]["doubleValue"]) for metric in (*task.metrics, ROWS)}
         if name == OVERALL:
             confusion = _confusion(found[_CONFUSION], classes)
-    return slices, confusion.tolist()
+    return dict(sorted(slices.items(), key=lambda item: _natural(item[0]))), confusion.tolist()
+
+
+def _natural(name: str) -> list[str]:
+    """Sorts numbers in names by their value: 5-9 words before 10-19 words."""
+    return [f"{int(part):09d}" if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
 
 def _slice_name(column: str, value: Any) -> str:
@@ -137,7 +144,7 @@ def _confusion(message: Mapping[str, Any], classes: int) -> np.ndarray:
     matrix = np.zeros((classes, classes), int)
     for threshold in message["multiClassConfusionMatrixAtThresholds"]["matrices"]:
         for entry in threshold.get("entries", ()):
-            predicted = entry.get("predictedClassId", {}).get("value", entry.get("predictedClassId", 0))
-            actual = entry.get("actualClassId", 0)
-            matrix[int(actual), int(predicted or 0)] += round(entry["numWeightedExamples"])
+            # JSON of a proto leaves zeros out.
+            actual, predicted = entry.get("actualClassId", 0), entry.get("predictedClassId", 0)
+            matrix[actual, predicted] += round(entry.get("numWeightedExamples", 0))
     return matrix

@@ -45,6 +45,7 @@ class Tracker:
     def __init__(self, config: Config, run_id: str) -> None:
         self._config, self._line_run_id = config, run_id
         self.mlflow_run_id: str | None = None
+        """None until the run is open, and for good where it could not be opened."""
         self.problem: str | None = None
         self._work: queue.Queue[Callable[[], None] | None] = queue.Queue()
         self._buffer: list[tuple[str, float, int, int]] = []  # key, value, milliseconds, step
@@ -96,7 +97,8 @@ class Tracker:
     def _run(self) -> None:
         while (work := self._work.get()) is not None:
             try:
-                work()
+                if self.problem is None or self.mlflow_run_id:  # nothing more to write where no run could be opened
+                    work()
             except Exception as error:
                 logging.exception("tracking")
                 self.problem = self.problem or f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
@@ -119,7 +121,7 @@ class Tracker:
         run = self._client.create_run(experiment_id, run_name=f"{config.name} {self._line_run_id[:19]}")
         self._client.log_text(run.info.run_id, json.dumps(config.model_dump(mode="json"), indent=1), "config.json")
         self._log_params(run.info.run_id, {**config.flat(), **_environment()})
-        self.mlflow_run_id = run.info.run_id
+        self.mlflow_run_id = self._run_id = run.info.run_id
         for key, value in {"pipeline": config.name, "line_run_id": self._line_run_id, **_commit()}.items():
             self._tag(key, value)
 
@@ -131,19 +133,19 @@ class Tracker:
             self._client.log_batch(run_id, params=params[begin : begin + _BATCH])
 
     def _tag(self, key: str, value: str) -> None:
-        self._client.set_tag(self.mlflow_run_id, _key(key), value)
+        self._client.set_tag(self._run_id, _key(key), value)
 
     def _close(self, status: str, tags: Mapping[str, str], verdict: Verdict | None, history: Path | None) -> None:
         for key, value in tags.items():
             self._tag(key, value)
         if verdict:
-            self._client.log_text(self.mlflow_run_id, verdict.to_json(), "verdict.json")
+            self._client.log_text(self._run_id, verdict.to_json(), "verdict.json")
             if verdict.confusion:
-                self._client.log_figure(self.mlflow_run_id, confusion_matrix(verdict), "confusion_matrix.png")
+                self._client.log_figure(self._run_id, confusion_matrix(verdict), "confusion_matrix.png")
         if history and history.exists():
             records = [json.loads(line) for line in history.read_text().splitlines()]
-            self._client.log_figure(self.mlflow_run_id, learning_curves(records), "learning_curves.png")
-        self._client.set_terminated(self.mlflow_run_id, status)
+            self._client.log_figure(self._run_id, learning_curves(records), "learning_curves.png")
+        self._client.set_terminated(self._run_id, status)
 
     # Metrics are gathered, and sent together every few seconds.
 
@@ -169,7 +171,7 @@ class Tracker:
 
         metrics = [Metric(*measured) for measured in ready]
         for begin in range(0, len(metrics), 1000):
-            self._client.log_batch(self.mlflow_run_id, metrics=metrics[begin : begin + 1000])
+            self._client.log_batch(self._run_id, metrics=metrics[begin : begin + 1000])
 
 
 def _key(name: str) -> str:

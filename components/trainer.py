@@ -105,13 +105,6 @@ def make_encoder(model: ModelConfig, vocab_size: int, seed: int) -> Encoder:
         if report.fresh:
             events.emit(events.Note(f"the checkpoint has no {', '.join(report.fresh)}: it starts from scratch"))
         return encoder
-    size = EncoderSize(
-        vocab_size=vocab_size,
-        layers=model.layers,
-        hidden=model.hidden,
-        heads=model.heads,
-        intermediate=model.intermediate,
-        dropout=model.dropout,
-        attention_dropout=model.dropout,
-    )
+    sizes: dict[str, Any] = model.model_dump(include={"layers", "hidden", "heads", "intermediate"})
+    size = EncoderSize(vocab_size=vocab_size, dropout=model.dropout, attention_dropout=model.dropout, **sizes)
     return Encoder(size, seed=seed)

@@ -24,7 +24,7 @@ from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionP
 from components import events
 from components.artifacts import Vocabulary
 from models.text import SPECIAL_PIECES, normalise, read_vocabulary, split_words
-from pipeline.config import TextConfig
+from pipeline.config import Reading, TextConfig
 from pipeline.errors import BertlineError
 
 VOCABULARY_FILE = "vocab.txt"
@@ -121,7 +121,7 @@ def _join(symbols: Sequence[str], pair: Pair, joined: str) -> list[str]:
 class SplitIntoWords(beam.DoFn):
     """Batches of texts -> (word, occurrences in the batch)."""
 
-    def __init__(self, lower: bool, reading: str) -> None:
+    def __init__(self, lower: bool, reading: Reading) -> None:
         self._lower, self._reading = lower, reading
 
     def setup(self) -> None:

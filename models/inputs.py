@@ -118,7 +118,7 @@ def batches(corpus: Corpus, planned: Sequence[Batch], batch_size: int) -> tf.dat
         # Filling rows keep one token: attention over nothing at all would be 0/0.
         sizes = tf.where(weight > 0, tokens.row_lengths(), tf.ones_like(tokens.row_lengths()))
         return {
-            TOKENS: tf.ensure_shape(_pad(tokens, length), [batch_size, None]),
+            TOKENS: tf.ensure_shape(pad(tokens, length), [batch_size, None]),
             "mask": tf.ensure_shape(tf.sequence_mask(sizes, length), [batch_size, None]),
             "weight": weight,
             **filled,
@@ -127,6 +127,7 @@ def batches(corpus: Corpus, planned: Sequence[Batch], batch_size: int) -> tf.dat
     return tf.data.Dataset.from_tensor_slices((rows, weights, lengths)).map(gather).prefetch(4)
 
 
-def _pad(tokens: tf.RaggedTensor, length: tf.Tensor) -> tf.Tensor:
+def pad(tokens: tf.RaggedTensor, length: tf.Tensor) -> tf.Tensor:
+    """Token ids as [rows, length], with 0 after the last one; the mask, not the 0, says what is padding."""
     dense = tokens.to_tensor()[:, :length]
     return tf.pad(dense, [[0, 0], [0, length - tf.shape(dense)[1]]])

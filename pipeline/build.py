@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-from components.transform import Transform
-from components.vocabulary import VocabularyGen
 from tfx.components import StatisticsGen, Trainer
 from tfx.components.trainer import executor as trainer_executor
 from tfx.dsl.components.base import executor_spec
@@ -18,8 +16,10 @@ from components.ingest.component import Ingest
 from components.ingest.files import digest
 from components.ingest.readers import check_inputs
 from components.pusher import Publish
+from components.transform import Transform
 from components.validation import DataGate, SchemaFromConfig
 from components.verdict import check_metrics
+from components.vocabulary import VocabularyGen
 from models.task import get_task
 from pipeline.config import Config
 from pipeline.fingerprints import code_fingerprint, file_fingerprint

@@ -88,7 +88,9 @@ def new(data: str, out: str | None) -> None:
     """Look at a data file (CSV, TSV, JSONL, Parquet) and write a config for it."""
     from pipeline.new import write_config
 
+    out = out or f"{Path(data).name.partition('.')[0]}.yaml"
     click.echo(write_config(data, out))
+    click.echo(f"\nWritten to {out}. Next: bertline run {out}", err=True)
 
 
 @main.command()
@@ -103,6 +105,14 @@ def predict(texts: tuple[str, ...], model: str | None, workspace: str, as_json: 
     lines = list(texts) or [line.rstrip("\n") for line in sys.stdin]
     for line in answers(lines, model, workspace, as_json=as_json):
         click.echo(line)
+
+
+@main.command()
+def settings() -> None:
+    """List every setting of a config with its default and meaning."""
+    from pipeline.reference import reference
+
+    click.echo(reference())
 
 
 @main.command()

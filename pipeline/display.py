@@ -37,7 +37,8 @@ def noise_to(log: Path) -> Iterator[Console]:
     os.close(file)
     try:
         with os.fdopen(os.dup(kept[0]), "w") as terminal:
-            yield Console(file=terminal, highlight=False, soft_wrap=not terminal.isatty())
+            # Where there is no terminal there is no width either: lines are left to whoever reads them.
+            yield Console(file=terminal, highlight=False, width=None if terminal.isatty() else 140)
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -151,6 +152,8 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "blessed", "[green]yes[/]" if summary.blessed else "[red]no[/]: " + "; ".join(summary.reasons)
     if summary.pushed_version:
         how = "" if summary.fresh_push else "  (it was there already: the same model is not pushed twice)"
+        if summary.newest_version != summary.pushed_version:
+            how += f"; servers load version {summary.newest_version}, the newest"
         yield "pushed", f"version {summary.pushed_version}  {_short(summary.pushed_path)}{how}"
     elif summary.blessed is not None:
         yield "pushed", "nothing"

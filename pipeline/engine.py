@@ -19,6 +19,7 @@ from typing import Any
 
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 from tfx.dsl.compiler.constants import PIPELINE_RUN_ID_PARAMETER_NAME
+from tfx.dsl.io import fileio
 from tfx.orchestration import metadata
 from tfx.orchestration.local import runner_utils
 from tfx.orchestration.local.local_dag_runner import LocalDagRunner
@@ -26,6 +27,7 @@ from tfx.orchestration.portable import launcher, runtime_parameter_utils
 from tfx.proto.orchestration import pipeline_pb2
 
 from components import events
+from components.publish import latest
 from components.tracking import Tracker
 from components.trainer import HISTORY
 from components.verdict import FILE_NAME as VERDICT
@@ -75,8 +77,13 @@ class LocalEngine(LocalDagRunner):
         self._forget_cache(nodes)
         for node in nodes:
             name = node.node_info.id
+            context_name = f"{pipeline.pipeline_info.id}.{name}"
             events.emit(events.StepStarted(name))
             began = time.perf_counter()
+            with metadata.Metadata(connection) as handle:
+                lost = _is_lost(handle.store, context_name)
+            if lost:  # TFX would hand on a cached result without looking whether it is still on the disk
+                node.execution_options.caching_options.enable_cache = False
             launcher.Launcher(
                 pipeline_node=node,
                 mlmd_connection=metadata.Metadata(connection),
@@ -87,10 +94,11 @@ class LocalEngine(LocalDagRunner):
             ).launch()
             seconds = time.perf_counter() - began
             with metadata.Metadata(connection) as handle:
-                record = _Record(handle.store, f"{pipeline.pipeline_info.id}.{name}")
+                record = _Record(handle.store, context_name)
                 outputs = record.outputs()
                 cached = record.now.last_known_state == mlmd.Execution.CACHED
-                reasons = () if cached else tuple(record.changes(forced=not _uses_cache(node)))
+                demanded = "its last result is gone from the disk" if lost else "run again on demand"
+                reasons = () if cached else tuple(record.changes(None if _uses_cache(node) else demanded))
             events.emit(events.StepFinished(name, seconds, cached, reasons, record.now.id))
             yield name, outputs
 
@@ -167,6 +175,8 @@ class LocalEngine(LocalDagRunner):
                     pushed["pushed_destination"],
                 )
                 summary.fresh_push = not summary.steps[-1]["cached"] and bool(pushed.get("fresh"))
+                newest = latest(self._config.push_path)
+                summary.newest_version = newest.version if newest else None
 
     def _forget_cache(self, nodes: list[pipeline_pb2.PipelineNode]) -> None:
         """Switches the cache off for `again_from` and everything downstream of it."""
@@ -196,6 +206,17 @@ def _uses_cache(node: pipeline_pb2.PipelineNode) -> bool:
     return node.execution_options.caching_options.enable_cache
 
 
+def _is_lost(store: Any, context_name: str) -> bool:
+    """Whether somebody removed what the step's last finished execution wrote, or the version that it pushed."""
+    if store.get_context_by_type_and_name("node", context_name) is None:
+        return False
+    record = _Record(store, context_name)
+    last = record.now if record.now.last_known_state in FINISHED else record.before
+    outputs = record.outputs(last).values() if last else ()
+    places = [place for output in outputs for place in (output.uri, output.properties.get("pushed_destination")) if place]
+    return not all(fileio.exists(place) for place in places)
+
+
 class _Record:
     """A step's newest execution in ML Metadata, beside the finished one before it."""
 
@@ -206,17 +227,17 @@ class _Record:
         self.now = executions[-1]
         self.before = next((e for e in reversed(executions[:-1]) if e.last_known_state in FINISHED), None)
 
-    def outputs(self) -> dict[str, Output]:
-        pairs = self._artifacts(self.now, (mlmd.Event.OUTPUT,))
+    def outputs(self, execution: mlmd.Execution | None = None) -> dict[str, Output]:
+        pairs = self._artifacts(execution or self.now, (mlmd.Event.OUTPUT,))
         return {
             key: Output(artifact.uri, artifact.id, {n: _value(v) for n, v in artifact.custom_properties.items()})
             for key, artifact in pairs
         }
 
-    def changes(self, *, forced: bool) -> Iterator[str]:
+    def changes(self, demanded: str | None) -> Iterator[str]:
         """What differs from the last time, in words; TFX's cache key is made of just these things."""
-        if forced:
-            yield "run again on demand"
+        if demanded:
+            yield demanded
         elif self.before is None:
             yield "first run"
         else:

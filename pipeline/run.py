@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import json
+import shutil
+import sys
 import traceback
 from dataclasses import asdict
 from pathlib import Path
@@ -40,7 +42,8 @@ def run_line(config: Config, source: str, *, again_from: str | None = None, as_j
                     pipeline = create_pipeline(config)
                 engine.run(pipeline)
             except Exception as error:
-                traceback.print_exc()  # to the log
+                with log.open("a") as file:
+                    traceback.print_exc(file=file)
                 _write_failure(config, log, error)
                 raise _for_the_user(error, log) from error
         if as_json:
@@ -71,12 +74,14 @@ def _write_failure(config: Config, log: Path, error: Exception) -> None:
 
 
 def _next_commands(config: Config, source: str) -> list[tuple[str, str]]:
-    store = config.tracking_uri.replace(f"{Path.cwd()}/", "")
+    """Three commands that work as they are, from where the user stands."""
+    here = f"{Path.cwd()}/"
+    program = "" if shutil.which("bertline") else f"{Path(sys.executable).parent}/".replace(here, "")
+    elsewhere = "" if config.workspace == f"{here}workspace" else f" --workspace {config.workspace.replace(here, '')}"
+    store = config.tracking_uri.replace(here, "")
+    again = f"run {source}{elsewhere} --set training.epochs={config.training.epochs + 1}"
     return [
-        ('bertline predict "A film to remember."', "ask the pushed model"),
-        (f"mlflow ui --backend-store-uri {store}", "curves, slices and the confusion matrix, beside other runs"),
-        (
-            f"bertline run {source} --set training.epochs={config.training.epochs + 1}",
-            "train longer; only Trainer and what follows run",
-        ),
+        (f'{program}bertline predict{elsewhere} "A film to remember."', "ask the pushed model"),
+        (f"{program}mlflow ui --backend-store-uri {store}", "curves, slices and the confusion matrix, beside other runs"),
+        (f"{program}bertline {again}", "train longer; only the Trainer and what follows run"),
     ]

@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from models.inputs import pad
 from models.task import Task
 
 EXAMPLES_SIGNATURE = "serving_examples"
@@ -48,7 +49,8 @@ class ServedModel(tf.Module):
 
     def _predict(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         tokens = self._features(*texts)["token_ids"]
-        batch = {"token_ids": tokens.to_tensor(), "mask": tf.sequence_mask(tokens.row_lengths())}
+        length = tf.maximum(tf.cast(tokens.bounding_shape()[1], tf.int32), 1)  # 1 for a request without any text
+        batch = {"token_ids": pad(tokens, length), "mask": tf.sequence_mask(tokens.row_lengths(), length)}
         return self._task.answer(self.model(batch, training=False), self._labels)
 
     def _tokenize(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -138,10 +138,14 @@ def test_a_missing_pooler_starts_fresh_and_the_report_says_so(tmp_path, tensors)
     encoder, report = load_encoder(write(tmp_path, without), seed=7)
     assert report.fresh == ("pooler.dense.weight", "pooler.dense.bias")
     untouched = Encoder(encoder.size, seed=7)
-    assert_holds(encoder, without | {
-        "pooler.dense.weight": untouched.pooler.kernel.numpy().T,
-        "pooler.dense.bias": untouched.pooler.bias.numpy(),
-    })
+    assert_holds(
+        encoder,
+        without
+        | {
+            "pooler.dense.weight": untouched.pooler.kernel.numpy().T,
+            "pooler.dense.bias": untouched.pooler.bias.numpy(),
+        },
+    )
 
 
 def test_all_that_does_not_fit_is_named_and_nothing_is_loaded(tmp_path, tensors):

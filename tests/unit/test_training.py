@@ -52,7 +52,8 @@ def test_one_step_changes_every_trainable_weight(tmp_path):
     result = train(build, TASK, settings(epochs=1, warmup=0.0), rows(16), rows(16), checkpoint_folder=tmp_path)
     assert result.steps == 1
     same = [w.path for w in result.model.trainable_variables if np.array_equal(w.numpy(), before[w.path])]
-    assert same == []
+    # A bias of the keys shifts all scores of a query alike, which softmax does not see: its gradient is 0 but for rounding.
+    assert [path for path in same if not path.endswith("attention/key/bias")] == []
 
 
 def test_a_training_that_was_stopped_ends_with_the_weights_of_one_that_was_not(tmp_path):

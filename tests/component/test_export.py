@@ -1,0 +1,87 @@
+"""The SavedModel answers as the trained model does, in a process that has nothing of ours."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from models.encoder import Encoder, EncoderSize
+from models.task import get_task
+from models.text import TextEncoder
+from serving.signatures import ServedModel, export, read_card
+
+LABELS = ("bad", "good")
+TEXTS = ["a good café", "", "好 film 🎬", "a a a a bad one", "\u3000ｗｉｄｅ e\u0301"]
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "good", "bad", "film", "cafe", "好", "one", "##s", "e"]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("export")
+    vocab = folder / "vocab.txt"
+    vocab.write_text("\n".join(PIECES) + "\n", encoding="utf-8")
+    task, text_encoder = get_task("classification"), TextEncoder(str(vocab), seq_len=16)
+    size = EncoderSize(vocab_size=len(PIECES), layers=2, hidden=8, heads=2, intermediate=16)
+    model = task.build(Encoder(size, seed=1), LABELS, 0.1, 1)
+    model.head.kernel.assign(model.head.kernel * 50)  # so that answers differ visibly
+    export(ServedModel(task, text_encoder, model, LABELS), str(folder / "model"), {"task": task.name})
+    vocab.unlink()  # the model must carry its own
+    tokens = text_encoder(tf.constant(TEXTS))
+    batch = {"token_ids": tokens.to_tensor(), "mask": tf.sequence_mask(tokens.row_lengths())}
+    return folder / "model", tf.nn.softmax(model(batch, training=False)).numpy(), tokens.to_list()
+
+
+def test_a_reloaded_model_answers_as_the_trained_one_in_a_process_without_our_code(exported, tmp_path):
+    folder, probabilities, tokens = exported
+    moved = tmp_path / "elsewhere"
+    folder.rename(moved)
+    script = f"""
+import json, sys
+import tensorflow as tf, tensorflow_text
+signatures = tf.saved_model.load({str(moved)!r}).signatures
+texts = tf.constant({TEXTS!r})
+answer = signatures["serving_default"](text=texts)
+asked = signatures["tokenize"](text=texts)
+ours = [name for name in sys.modules if name.split(".")[0] in ("models", "components", "pipeline", "serving", "keras")]
+print(json.dumps([answer["probabilities"].numpy().tolist(), [label.decode() for label in answer["label"].numpy()],
+                  asked["token_ids"].numpy().tolist(), asked["lengths"].numpy().tolist(), ours]))
+"""
+    try:
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
+    finally:
+        moved.rename(folder)
+    assert done.returncode == 0, done.stderr[-2000:]
+    given, labels, ids, lengths, ours = json.loads(done.stdout.splitlines()[-1])
+    np.testing.assert_allclose(given, probabilities, atol=1e-6)
+    assert labels == [LABELS[i] for i in probabilities.argmax(axis=1)]
+    assert [row[:length] for row, length in zip(ids, lengths, strict=True)] == tokens
+    assert ours == []
+
+
+def test_examples_are_answered_as_their_texts(exported):
+    folder, probabilities, _ = exported
+    signatures = tf.saved_model.load(str(folder)).signatures
+
+    def example(**values):
+        feature = {
+            name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[value.encode()])) for name, value in values.items()
+        }
+        return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+
+    labels = ["good", "bad", "unheard of", "good", "bad"]
+    records = [example(text=text, label=label) for text, label in zip(TEXTS, labels, strict=True)]
+    given = signatures["serving_examples"](examples=tf.constant(records))["probabilities"].numpy()
+    np.testing.assert_allclose(given, probabilities, atol=1e-6)
+    targets = signatures["evaluation_targets"](examples=tf.constant([*records, example(text="no label")]))
+    assert targets["label_id"].numpy().tolist() == [1, 0, 0, 1, 0, 0]
+    assert targets["label_weight"].numpy().tolist() == [1, 1, 0, 1, 1, 0]
+
+
+def test_the_vocabulary_is_an_asset_and_the_card_says_what_the_model_is(exported):
+    folder, _, _ = exported
+    assert (folder / "assets" / "vocab.txt").read_text(encoding="utf-8").split() == PIECES
+    assert read_card(folder) == {"task": "classification"}
+    assert read_card(folder.parent) == {}

@@ -1,0 +1,90 @@
+"""An unchanged step is not run again; a changed one is, with all that follows from it, and says why."""
+
+import shutil
+from collections import Counter
+
+import pytest
+from lines import Line, make_rows, write_config, write_csv
+from ml_metadata.metadata_store import metadata_store
+from ml_metadata.proto import metadata_store_pb2 as mlmd
+
+from pipeline.cli import STEPS
+
+
+@pytest.fixture(scope="module")
+def line(finished_line, tmp_path_factory):
+    """A copy of the finished line would have other paths; so another one, run once."""
+    line = Line(tmp_path_factory.mktemp("cache"))
+    assert line.run().exit_code == 0
+    return line
+
+
+def executions(line):
+    """State -> how many executions ML Metadata holds."""
+    config = mlmd.ConnectionConfig()
+    config.sqlite.filename_uri = str(line.workspace / "pipelines" / "tiny" / "metadata.db")
+    store = metadata_store.MetadataStore(config)
+    return Counter(mlmd.Execution.State.Name(execution.last_known_state) for execution in store.get_executions())
+
+
+def versions(line):
+    return sorted(path.name for path in (line.workspace / "models" / "tiny").iterdir() if path.name.isdigit())
+
+
+def reasons(line, step):
+    return next(s["reasons"] for s in line.summary["steps"] if s["name"] == step)
+
+
+def test_three_runs(line):
+    """One after the other: unchanged, one setting changed, unchanged again."""
+    assert executions(line) == {"COMPLETE": 9}
+    again = line.run()
+    assert again.exit_code == 0 and line.steps_run() == [] and again.output.count("cached: nothing") == 9
+    assert executions(line) == {"COMPLETE": 9, "CACHED": 9}
+    assert versions(line) == ["1"] and line.summary["pushed_version"] == 1 and not line.summary["fresh_push"]
+
+    assert line.run("--set", "training.epochs=9").exit_code == 0
+    assert line.steps_run() == ["Trainer", "Evaluator", "Pusher"]
+    assert reasons(line, "Trainer") == ["training.epochs: 8 -> 9"]
+    assert reasons(line, "Evaluator") == ["its input model is new"]
+    assert line.summary["baseline"]["pushed"]["accuracy"] > 0.8  # it was measured against version 1
+    assert executions(line) == {"COMPLETE": 12, "CACHED": 15} and versions(line) == ["1", "2"]
+
+    assert line.run("--set", "training.epochs=9").exit_code == 0
+    assert line.steps_run() == [] and versions(line) == ["1", "2"]
+
+
+def test_from_runs_a_step_again_with_all_after_it_and_pushes_no_equal_model_twice(line):
+    before = versions(line)
+    assert line.run("--from", "Evaluator").exit_code == 0
+    assert line.steps_run() == ["Evaluator", "Pusher"] and reasons(line, "Pusher") == ["run again on demand"]
+    assert versions(line) == before and line.summary["pushed_version"] == 1
+    assert line.summary["newest_version"] == 2
+
+
+def test_a_version_that_somebody_removed_is_pushed_again(line):
+    assert line.run().exit_code == 0
+    shutil.rmtree(line.workspace / "models" / "tiny" / "1")
+    assert line.run().exit_code == 0
+    assert line.steps_run() == ["Pusher"] and reasons(line, "Pusher") == ["its last result is gone from the disk"]
+    assert line.summary["pushed_version"] == 3  # numbers only rise
+
+
+def test_changed_data_goes_through_the_whole_line(line):
+    rows = make_rows()
+    write_csv(line.folder / "reviews.csv", [*rows, *({**row, "text": row["text"] + " indeed"} for row in rows[:20])])
+    assert line.run().exit_code == 0
+    assert sorted(line.steps_run()) == sorted(STEPS)
+    assert reasons(line, "Ingest") == ["inputs changed"]
+    write_csv(line.folder / "reviews.csv", rows)
+
+
+def test_a_changed_threshold_judges_again_but_does_not_train_again(line):
+    assert line.run().exit_code == 0
+    write_config(line.folder, evaluation={"thresholds": {"accuracy": 1.5}})  # which no model reaches
+    result = line.run()
+    assert result.exit_code == 3 and line.summary["blessed"] is False
+    assert "Trainer" not in line.steps_run() and line.steps_run()[0] == "Evaluator"
+    (reason,) = line.summary["reasons"]
+    assert "accuracy" in reason and "below its bound 1.5 on all rows" in reason
+    assert line.summary["pushed_version"] is None

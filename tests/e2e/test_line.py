@@ -1,0 +1,101 @@
+"""What one run leaves behind: the model, the numbers and the record agree with each other."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_text  # noqa: F401
+import tensorflow_transform as tft
+from mlflow.tracking import MlflowClient
+
+
+@pytest.fixture(scope="module")
+def served(finished_line):
+    return tf.saved_model.load(finished_line.summary["pushed_path"]).signatures
+
+
+def records(folder):
+    files = tf.io.gfile.glob(f"{folder}/*")
+    return [record.numpy() for record in tf.data.TFRecordDataset(files, compression_type="GZIP")]
+
+
+def raw_rows(line, split):
+    """(text, label) of the raw Examples of a split."""
+    spec = {name: tf.io.FixedLenFeature([], tf.string) for name in ("text", "label")}
+    parsed = tf.io.parse_example(records(line.artifact("Ingest", "examples") / f"Split-{split}"), spec)
+    return parsed["text"].numpy().tolist(), parsed["label"].numpy().tolist()
+
+
+def test_the_summary_tells_everything(finished_line):
+    summary = finished_line.summary
+    assert summary["status"] == "succeeded" and summary["task"] == "classification" and summary["blessed"] is True
+    assert summary["rows"]["read"] == 300 == summary["rows"]["train"] + summary["rows"]["eval"]
+    assert summary["metrics"]["accuracy"] > 0.8 > summary["baseline"]["majority"]["accuracy"]
+    assert summary["pushed_version"] == 1 and summary["mlflow_run_id"] and summary["reasons"] == []
+    assert [step["cached"] for step in summary["steps"]] == [False] * 9
+    assert {"source=web", "source=paper", "0-7 words", "8+ words"} == set(summary["slices"])
+
+
+def test_transform_gives_the_ids_that_the_served_model_gives(finished_line, served):
+    """On text with accents, Chinese, emoji, full-width letters and a combining mark."""
+    output = tft.TFTransformOutput(str(finished_line.artifact("Transform", "transform_graph")))
+    seen = set()
+    for split in ("train", "eval"):
+        folder = finished_line.artifact("Transform", "transformed_examples") / f"Split-{split}"
+        parsed = tf.io.parse_example(records(folder), output.transformed_feature_spec())
+        texts, _ = raw_rows(finished_line, split)
+        by_text = served["tokenize"](text=tf.constant(texts))
+        asked = sorted(
+            ids[:length].tolist()
+            for ids, length in zip(by_text["token_ids"].numpy(), by_text["lengths"].numpy(), strict=True)
+        )
+        assert asked == sorted(parsed["token_ids"].to_list())
+        seen.update(character for text in texts for character in text.decode())
+    assert {"é", "好", "🎬", "Ａ", "\u0301", "\u3000"} <= seen
+
+
+def test_metrics_are_the_served_models_own(finished_line, served):
+    texts, labels = raw_rows(finished_line, "eval")
+    answers = served["serving_default"](text=tf.constant(texts))
+    accuracy = np.mean(answers["label"].numpy() == np.asarray(labels))
+    classes = answers["classes"].numpy()[0].tolist()
+    chosen = answers["probabilities"].numpy()[range(len(labels)), [classes.index(label) for label in labels]]
+    metrics = finished_line.summary["metrics"]
+    assert metrics["accuracy"] == pytest.approx(accuracy, abs=1e-6)
+    assert metrics["cross_entropy"] == pytest.approx(-np.log(chosen).mean(), abs=1e-5)
+
+
+def test_company_in_a_batch_never_changes_an_answer(finished_line, served):
+    texts, _ = raw_rows(finished_line, "eval")
+    together = served["serving_default"](text=tf.constant(texts))["probabilities"].numpy()
+    for text, probabilities in zip(texts[:10], together, strict=False):
+        alone = served["serving_default"](text=tf.constant([text]))["probabilities"].numpy()[0]
+        np.testing.assert_allclose(alone, probabilities, atol=1e-5)
+
+
+@pytest.mark.parametrize("text", ["", " ", "\x00", "a" * 1_000_000, "好" * 5000])
+def test_odd_requests_are_answered(served, text):
+    answer = served["serving_default"](text=tf.constant([text, "a plain one"]))
+    assert np.isfinite(answer["probabilities"].numpy()).all()
+    assert served["serving_default"](text=tf.constant([], tf.string))["label"].shape == (0,)
+
+
+def test_mlflow_shows_config_curves_slices_and_confusion_matrix(finished_line):
+    summary = finished_line.summary
+    client = MlflowClient(f"sqlite:///{finished_line.workspace}/mlflow.db")
+    run = client.get_run(summary["mlflow_run_id"])
+    assert run.info.status == "FINISHED" and run.data.tags["blessed"] == "true" and run.data.tags["pushed_version"] == "1"
+    assert run.data.params["training.learning_rate"] == "0.01" and run.data.params["model.layers"] == "1"
+    losses = client.get_metric_history(run.info.run_id, "train/loss")
+    assert [metric.step for metric in losses] == list(range(1, len(losses) + 1)) and len(losses) > 120
+    assert len(client.get_metric_history(run.info.run_id, "train/learning_rate")) == len(losses)
+    assert len(client.get_metric_history(run.info.run_id, "eval_epoch/accuracy")) == 8
+    assert run.data.metrics["eval/accuracy"] == pytest.approx(summary["metrics"]["accuracy"])
+    for name, values in summary["slices"].items():
+        key = f"slice/{name}/accuracy".replace("=", "_").replace("+", "_")
+        assert run.data.metrics[key] == pytest.approx(values["accuracy"])
+    artifacts = {file.path for file in client.list_artifacts(run.info.run_id)}
+    assert {"config.json", "verdict.json", "confusion_matrix.png", "learning_curves.png"} <= artifacts
+
+
+def test_everything_is_written_under_the_workspace(finished_line):
+    assert {path.name for path in finished_line.folder.iterdir()} == {"reviews.csv", "tiny.yaml", "workspace"}
