@@ -19,7 +19,7 @@ from tfx_bsl.tfxio import tf_example_record
 from components.verdict import OVERALL, ROWS, Slices, Verdict, judge, length_slice
 from models.task import Task
 from pipeline.config import EvaluationConfig
-from serving.signatures import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE
+from serving.contract import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE
 
 LENGTH = "length"
 _CONFUSION = "confusion"

@@ -22,7 +22,7 @@ from components.publish import model_digest, pushed_versions
 from components.verdict import FILE_NAME
 from models.task import get_task
 from pipeline.config import EvaluationConfig
-from serving.signatures import read_card
+from serving.contract import read_card
 
 
 @component(use_beam=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import json
 import os
 import shutil
 import uuid
@@ -20,11 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import BertlineError
-
-CARD = Path("assets.extra") / "bertline.json"
-"""The card inside each version. TensorFlow Serving ignores what it does not know in `assets.extra`."""
+from serving.contract import CARD, read_card, write_card
 
 _LOCK = ".bertline-lock"
+_LAST = ".bertline-last"  # the highest number ever given: a version that was removed does not free its number
 _INCOMING = ".incoming-"
 
 
@@ -90,7 +88,7 @@ def publish(model_dir: str | Path, destination: str | Path, card: Mapping[str, A
 
 def pushed_versions(destination: str | Path) -> list[Pushed]:
     """Every version in a destination, the oldest first."""
-    found = [Pushed(number, path, _read_card(path)) for number, path in _numbered(Path(destination)) if path.is_dir()]
+    found = [Pushed(number, path, read_card(path)) for number, path in _numbered(Path(destination)) if path.is_dir()]
     return sorted(found, key=lambda pushed: pushed.version)
 
 
@@ -104,14 +102,6 @@ def _numbered(destination: Path) -> list[tuple[int, Path]]:
     if not destination.is_dir():
         return []
     return [(int(path.name), path) for path in destination.iterdir() if path.name.isascii() and path.name.isdigit()]
-
-
-def _read_card(version_dir: Path) -> dict[str, Any]:
-    try:
-        card = json.loads((version_dir / CARD).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return card if isinstance(card, dict) else {}
 
 
 def _find(digest: str, destination: Path) -> Pushed | None:
@@ -135,12 +125,11 @@ def _push(model_dir: Path, destination: Path, card: dict[str, Any]) -> Pushed:
 
 
 def _take_number(incoming: Path, destination: Path, card: dict[str, Any]) -> Pushed:
-    (incoming / CARD).parent.mkdir(exist_ok=True)
     while True:
-        version = max((number for number, _ in _numbered(destination)), default=0) + 1
+        version = max(_last_number(destination), *(number for number, _ in _numbered(destination)), 0) + 1
         target = destination / str(version)
         numbered_card = {**card, "version": version}
-        (incoming / CARD).write_text(json.dumps(numbered_card, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        write_card(incoming, numbered_card)
         for path in (*incoming.rglob("*"), incoming):
             _sync(path)
         try:
@@ -150,7 +139,15 @@ def _take_number(incoming: Path, destination: Path, card: dict[str, Any]) -> Pus
                 raise
             # A pusher that does not know our lock was quicker: the next number is free.
         else:
+            (destination / _LAST).write_text(f"{version}\n")
             return Pushed(version, target, numbered_card)
+
+
+def _last_number(destination: Path) -> int:
+    try:
+        return int((destination / _LAST).read_text())
+    except (OSError, ValueError):
+        return 0
 
 
 def _sync(path: Path) -> None:

@@ -9,7 +9,7 @@ from tfx.types.standard_artifacts import Model, ModelBlessing, PushedModel
 from tfx.utils.path_utils import serving_model_path
 
 from components.publish import publish
-from serving.signatures import read_card
+from serving.contract import read_card
 
 
 @component

@@ -107,7 +107,14 @@ class Encoder(keras.layers.Layer):
         # One attribute a layer: tf.train.Checkpoint silently skips what Keras holds in a list.
         return [f"layer_{index}" for index in range(self.size.layers)]
 
-    def call(self, token_ids: Any, segment_ids: Any = None, mask: Any = None, training: bool = False) -> Any:
+    def call(
+        self,
+        token_ids: Any,
+        segment_ids: Any = None,
+        mask: Any = None,
+        training: bool = False,
+        first_only: bool = False,
+    ) -> Any:
         """Encodes a batch of token ids.
 
         Args:
@@ -115,17 +122,21 @@ class Encoder(keras.layers.Layer):
           segment_ids: [batch, seq] int; without it every token is of segment 0.
           mask: [batch, seq], true or 1 where a token stands; without it every position is a token.
           training: whether units are dropped.
+          first_only: for heads that look at [CLS] alone: the last layer computes that position and no other, which
+            saves about an eighth of the work of six layers.
 
         Returns:
-          [batch, seq, hidden].
+          [batch, seq, hidden]; [batch, 1, hidden] if `first_only`.
         """
         seq = ops.shape(token_ids)[1]
         bias = None if mask is None else attention_bias(mask)
         embedded = self.embeddings(token_ids, segment_ids, training=training)
         states = ops.reshape(embedded, (-1, self.size.hidden))
-        for layer in self.layers:
+        *inner, last = self.layers
+        for layer in inner:
             states = layer(states, bias, seq=seq, training=training)
-        return ops.reshape(states, (-1, seq, self.size.hidden))
+        states = last(states, bias, seq=seq, training=training, first_only=first_only)
+        return ops.reshape(states, (-1, 1 if first_only else seq, self.size.hidden))
 
     def pool(self, sequence: Any) -> Any:
         """The [CLS] state of a sequence output, through the tanh pooler: [batch, hidden]."""
@@ -181,8 +192,10 @@ class EncoderLayer(keras.layers.Layer):
             self.contract_norm = parts.norm("contract_norm")
         self.built = True
 
-    def call(self, states: Any, bias: Any, seq: Any, training: bool = False) -> Any:
-        attended = self.attention(states, bias, seq=seq, training=training)
+    def call(self, states: Any, bias: Any, seq: Any, training: bool = False, first_only: bool = False) -> Any:
+        attended = self.attention(states, bias, seq=seq, training=training, first_only=first_only)
+        if first_only:
+            states = first_of_each(states, seq)
         states = self.attention_norm(states + self.attention_dropout(attended, training=training))
         widened = self.contract(self.expand(states))
         return self.contract_norm(states + self.contract_dropout(widened, training=training))
@@ -204,14 +217,15 @@ class SelfAttention(keras.layers.Layer):
             self.dropout = parts.dropout("dropout", parts.size.attention_dropout)
         self.built = True
 
-    def call(self, states: Any, bias: Any, seq: Any, training: bool = False) -> Any:
-        def by_head(projected: Any, axes: tuple[int, ...]) -> Any:
-            return ops.transpose(ops.reshape(projected, (-1, seq, self.heads, self.head_size)), axes)
+    def call(self, states: Any, bias: Any, seq: Any, training: bool = False, first_only: bool = False) -> Any:
+        def by_head(projected: Any, length: Any, axes: tuple[int, ...]) -> Any:
+            return ops.transpose(ops.reshape(projected, (-1, length, self.heads, self.head_size)), axes)
 
-        query = by_head(self.query(states) * self.head_size**-0.5, (0, 2, 1, 3))  # [batch, heads, seq, head_size]
-        key = by_head(self.key(states), (0, 2, 3, 1))  # [batch, heads, head_size, seq]: transposed only once
-        value = by_head(self.value(states), (0, 2, 1, 3))
-        scores = ops.cast(ops.matmul(query, key), "float32")  # [batch, heads, seq, seq]
+        asking, length = (first_of_each(states, seq), 1) if first_only else (states, seq)
+        query = by_head(self.query(asking) * self.head_size**-0.5, length, (0, 2, 1, 3))  # [batch, heads, seq, head_size]
+        key = by_head(self.key(states), seq, (0, 2, 3, 1))  # [batch, heads, head_size, seq]: transposed only once
+        value = by_head(self.value(states), seq, (0, 2, 1, 3))
+        scores = ops.cast(ops.matmul(query, key), "float32")  # [batch, heads, seq or 1, seq]
         if bias is not None:
             scores = scores + bias
         weights = self.dropout(ops.cast(ops.softmax(scores), self.compute_dtype), training=training)
@@ -241,6 +255,11 @@ class _ReplicaSeeds(keras.random.SeedGenerator):
         context = tf.distribute.get_replica_context()  # None while a strategy is open but no replica runs
         replica = 0 if context is None else tf.cast(context.replica_id_in_sync_group, self.state.dtype)
         return super().next(ordered) + replica
+
+
+def first_of_each(states: Any, seq: Any) -> Any:
+    """[batch * seq, hidden] -> [batch, hidden]: the state of the first position."""
+    return ops.reshape(states, (-1, seq, states.shape[-1]))[:, 0]
 
 
 def attention_bias(mask: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from pipeline.config import load, preset_names
+from pipeline.config_file import load, preset_names
 from pipeline.errors import BertlineError
 
 STEPS = (

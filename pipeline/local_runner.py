@@ -21,7 +21,7 @@ from pipeline.environment import prepare  # noqa: E402
 prepare()
 
 from pipeline.build import create_pipeline  # noqa: E402
-from pipeline.config import load  # noqa: E402
+from pipeline.config_file import load  # noqa: E402
 from pipeline.engine import LocalEngine  # noqa: E402
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from pipeline import environment, summary
 from pipeline.errors import BertlineError
+from serving.contract import DEFAULT_SIGNATURE, read_card
 
 _BATCH = 64
 
@@ -23,10 +24,9 @@ def answers(texts: Sequence[str], model: str | None, workspace: str, *, as_json:
     import tensorflow_text  # noqa: F401  the ops inside the model
 
     from models.task import get_task
-    from serving.signatures import read_card
 
     task = get_task(read_card(folder)["task"])
-    serve = tf.saved_model.load(str(folder)).signatures["serving_default"]
+    serve = tf.saved_model.load(str(folder)).signatures[DEFAULT_SIGNATURE]
     for begin in range(0, len(texts), _BATCH):
         batch = texts[begin : begin + _BATCH]
         found = {name: value.numpy() for name, value in serve(**{task.text_keys[0]: tf.constant(batch)}).items()}

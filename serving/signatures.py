@@ -5,19 +5,14 @@ A server needs TensorFlow and tensorflow_text to load it, and nothing of ours.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
 from models.inputs import pad
 from models.task import Task
-
-EXAMPLES_SIGNATURE = "serving_examples"
-TARGETS_SIGNATURE = "evaluation_targets"
-CARD = "bertline.json"
+from serving.contract import DEFAULT_SIGNATURE, EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, TOKENIZE_SIGNATURE, write_card
 
 
 class ServedModel(tf.Module):
@@ -36,10 +31,10 @@ class ServedModel(tf.Module):
 
     def signatures(self) -> dict[str, Any]:
         return {
-            "serving_default": self.predict,
+            DEFAULT_SIGNATURE: self.predict,
             EXAMPLES_SIGNATURE: self.predict_examples,
             TARGETS_SIGNATURE: self.evaluation_targets,
-            "tokenize": self.tokenize,
+            TOKENIZE_SIGNATURE: self.tokenize,
         }
 
     def _features(self, *texts: tf.Tensor, label: tf.Tensor | None = None) -> dict[str, Any]:
@@ -74,14 +69,6 @@ class ServedModel(tf.Module):
 
 
 def export(served: ServedModel, folder: str, card: dict[str, Any]) -> None:
-    """Writes the SavedModel, and beside it a card that says what it is (`assets.extra` is not loaded by servers)."""
+    """Writes the SavedModel, and beside it the card that says what it is."""
     tf.saved_model.save(served, folder, signatures=served.signatures())
-    extra = Path(folder) / "assets.extra"
-    extra.mkdir(exist_ok=True)
-    (extra / CARD).write_text(json.dumps(card, indent=1, sort_keys=True) + "\n")
-
-
-def read_card(folder: str | Path) -> dict[str, Any]:
-    """What a model says of itself; empty for a model that is not of this line."""
-    path = Path(folder) / "assets.extra" / CARD
-    return json.loads(path.read_text()) if path.is_file() else {}
+    write_card(folder, card)

@@ -38,8 +38,9 @@ class Classifier(keras.Model):
         self.built = True
 
     def call(self, batch: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:  # [batch, classes]
-        sequence = self.encoder(batch["token_ids"], batch.get("segment_ids"), batch["mask"], training=training)
-        return self.head(self.dropout(self.encoder.pool(sequence), training=training))
+        inputs = batch["token_ids"], batch.get("segment_ids"), batch["mask"]
+        first = self.encoder(*inputs, training=training, first_only=True)
+        return self.head(self.dropout(self.encoder.pool(first), training=training))
 
 
 def loss(logits: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:

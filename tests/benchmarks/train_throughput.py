@@ -28,7 +28,7 @@ from models import checkpoints, inputs, training  # noqa: E402
 from models.optimizer import AdamW  # noqa: E402
 from models.task import get_task  # noqa: E402
 from models.text import TextEncoder  # noqa: E402
-from pipeline.config import load  # noqa: E402
+from pipeline.config_file import load  # noqa: E402
 
 BATCH, PADDED = 32, 128
 
@@ -67,8 +67,22 @@ def ours(config, rows, settings):
     return run
 
 
+class PlainClassifier(keras.Model):
+    """As written in an hour: the whole encoder, the pooler, a dense layer."""
+
+    def __init__(self, encoder):
+        super().__init__()
+        self.encoder = encoder
+        self.dropout = keras.layers.Dropout(0.1)
+        self.head = keras.layers.Dense(2)
+
+    def call(self, batch, training=False):
+        sequence = self.encoder(batch["token_ids"], None, batch["mask"], training=training)
+        return self.head(self.dropout(self.encoder.pool(sequence), training=training))
+
+
 def plain(config, rows):
-    model = build(config)
+    model = PlainClassifier(build(config).encoder)
     model.compile(
         optimizer=keras.optimizers.AdamW(1e-5, weight_decay=0.01, global_clipnorm=1.0),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),

@@ -11,7 +11,8 @@ import tensorflow as tf
 from models.encoder import Encoder, EncoderSize
 from models.task import get_task
 from models.text import TextEncoder
-from serving.signatures import ServedModel, export, read_card
+from serving.contract import read_card
+from serving.signatures import ServedModel, export
 
 LABELS = ("bad", "good")
 TEXTS = ["a good café", "", "好 film 🎬", "a a a a bad one", "\u3000ｗｉｄｅ e\u0301"]

@@ -10,7 +10,7 @@ from components import events, tracking
 from components.tracking import Tracker
 from components.verdict import Verdict
 from models.training import EpochRecord, StepRecord
-from pipeline.config import load
+from pipeline.config_file import load
 
 
 def config(tmp_path, **overrides):

@@ -6,7 +6,8 @@ import textwrap
 
 import pytest
 
-from pipeline.config import Config, load, preset_names
+from pipeline.config import Config
+from pipeline.config_file import load, preset_names
 from pipeline.errors import BertlineError
 
 MINIMAL = """
@@ -102,7 +103,7 @@ def test_a_folder_that_is_no_checkpoint_is_refused(write, tmp_path):
 
 def test_help_and_config_errors_import_neither_tensorflow_nor_tfx():
     script = (
-        "import sys; from pipeline import cli; from pipeline.config import load; load('reviews');"
+        "import sys; from pipeline import cli; from pipeline.config_file import load; load('reviews');"
         "print([m for m in ('tensorflow', 'tfx', 'apache_beam', 'mlflow', 'keras') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.strip() == "[]"

@@ -300,3 +300,12 @@ def test_replicas_share_weights_and_counters_but_not_their_noise():
     assert found == dict.fromkeys(found, True)
     assert len(states) == 1 + 2 * 3
     assert all(first == second and first[1] == 1 for first, second in states)
+
+
+def test_the_first_position_alone_is_that_of_the_whole_sequence() -> None:
+    encoder = scramble(tiny())
+    whole = encoder(TOKENS, SEGMENTS, MASK)
+    alone = encoder(TOKENS, SEGMENTS, MASK, first_only=True)
+    assert alone.shape == (3, 1, 8)
+    np.testing.assert_allclose(alone[:, 0], whole[:, 0], atol=1e-6)
+    np.testing.assert_allclose(encoder.pool(alone), encoder.pool(whole), atol=1e-6)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from components.ingest.readers import check_inputs
-from pipeline.config import load
+from pipeline.config_file import load
 from pipeline.errors import BertlineError
 from pipeline.new import describe, write_config
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from components import publish as publishing
-from components.publish import CARD, latest, model_digest, publish, pushed_versions
+from components.publish import latest, model_digest, publish, pushed_versions
 from pipeline.errors import BertlineError
+from serving.contract import CARD
 
 ROOT = Path(publishing.__file__).parents[1]
 
@@ -36,7 +38,7 @@ def push_in_new_process(destination: Path, *models: Path) -> subprocess.Popen:
 
 
 def names(destination: Path) -> set[str]:
-    return {path.name for path in destination.iterdir()} - {".bertline-lock"}
+    return {path.name for path in destination.iterdir()} - {".bertline-lock", ".bertline-last"}
 
 
 def test_a_version_is_the_model_and_its_card(tmp_path):
@@ -174,3 +176,10 @@ def test_only_a_saved_model_is_pushed(tmp_path):
     with pytest.raises(BertlineError, match="no SavedModel"):
         publish(tmp_path / "empty", tmp_path / "served", {})
     assert not (tmp_path / "served").exists()
+
+
+def test_the_number_of_a_removed_version_is_not_given_again(tmp_path):
+    model = make_model(tmp_path / "model")
+    first = publish(model, tmp_path / "served", {})
+    shutil.rmtree(first.path)
+    assert publish(model, tmp_path / "served", {}).version == first.version + 1

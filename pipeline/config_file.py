@@ -1,0 +1,214 @@
+"""Reading a config: a YAML file or a preset's name, plus `--set` overrides, becomes a frozen, resolved `Config`.
+
+Resolved means: defaults filled in, paths absolute, choices that depend on a checkpoint made. A mistake is told with file,
+line, setting and the nearest right name.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from pipeline.config import Config, nearest
+from pipeline.errors import BertlineError
+
+PRESET_FOLDER = Path(__file__).parent / "presets"
+
+
+def preset_names() -> list[str]:
+    return sorted(path.stem for path in PRESET_FOLDER.glob("*.yaml"))
+
+
+def load(source: str, overrides: Sequence[str] = (), *, workspace: str | None = None) -> Config:
+    """Reads a config file or a preset and resolves it.
+
+    Args:
+      source: path of a YAML file, or the name of a preset.
+      overrides: `section.key=value` each, the value written as YAML.
+      workspace: takes the place of the config's own `workspace`.
+
+    Example:
+      >>> load("reviews", ["training.epochs=1"]).training.epochs
+      1
+    """
+    path = _find(source)
+    raw, lines = _read_yaml(path)
+    for override in overrides:
+        _apply_override(raw, override)
+    if workspace is not None:
+        raw["workspace"] = workspace
+    _resolve_paths(raw, base=Path.cwd() if path.parent == PRESET_FOLDER else path.parent.resolve())
+    _apply_checkpoint_defaults(raw)
+    try:
+        return Config.model_validate(raw)
+    except ValidationError as error:
+        raise BertlineError("\n".join(_explain(error, path, lines))) from None
+
+
+def _find(source: str) -> Path:
+    if source in preset_names():
+        return PRESET_FOLDER / f"{source}.yaml"
+    path = Path(source)
+    if path.is_file():
+        return path
+    hint = nearest(source, preset_names())
+    raise BertlineError(
+        f"{source}: no such config file, and no preset of that name{hint}. Presets: {', '.join(preset_names())}."
+        " `bertline new DATA` writes a config for a data file."
+    )
+
+
+def _read_yaml(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
+    """The file's content, and the line on which each dotted key stands."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        raw = yaml.safe_load(text)
+    except UnicodeDecodeError as error:
+        raise BertlineError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8.") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise BertlineError(f"{path}{where}: not valid YAML: {getattr(error, 'problem', error)}.") from None
+    if not isinstance(raw, dict):
+        raise BertlineError(f"{path}: a config is a mapping of settings (name:, data:, …), not {type(raw).__name__}.")
+    return raw, dict(_key_lines(node))
+
+
+def _key_lines(node: Any, prefix: str = "") -> list[tuple[str, int]]:
+    found = []
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            name = f"{prefix}{key.value}"
+            found += [(name, key.start_mark.line + 1), *_key_lines(value, f"{name}.")]
+    return found
+
+
+def _apply_override(raw: dict[str, Any], override: str) -> None:
+    key, sign, text = override.partition("=")
+    if not sign or not re.fullmatch(r"[a-z_]+(\.[A-Za-z0-9_-]+)*", key):
+        raise BertlineError(f"--set {override}: write it as section.key=value, for example training.epochs=2.")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise BertlineError(f"--set {override}: the value is not valid YAML.") from None
+    *sections, last = key.split(".")
+    target = raw
+    for section in sections:
+        target = target.setdefault(section, {})
+        if not isinstance(target, dict):
+            raise BertlineError(f"--set {override}: {section} is a value, not a section.")
+    target[last] = value
+
+
+_PATH_KEYS = (
+    ("workspace",),
+    ("data", "path"),
+    ("data", "train"),
+    ("data", "eval"),
+    ("text", "vocab"),
+    ("model", "checkpoint"),
+    ("push", "destination"),
+)
+
+
+def _resolve_paths(raw: dict[str, Any], base: Path) -> None:
+    """Makes paths absolute. The workspace is relative to where the user stands, the rest to the config file."""
+    raw.setdefault("workspace", "workspace")
+    for *sections, key in _PATH_KEYS:
+        target = raw
+        for section in sections:
+            target = target.get(section) or {}
+        value = target.get(key) if isinstance(target, dict) else None
+        if isinstance(value, str):
+            root = Path.cwd() if key == "workspace" else base
+            target[key] = _package_path(value) if value.startswith("package:") else str(root / Path(value).expanduser())
+
+
+def _package_path(value: str) -> str:
+    """`package:NAME/rest` is a file that an installed package carries; the package is not imported."""
+    package, _, rest = value.removeprefix("package:").partition("/")
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise BertlineError(f"{value}: the package {package} is not installed; `make setup` installs the samples.")
+    return str(Path(spec.submodule_search_locations[0]) / rest)
+
+
+def _apply_checkpoint_defaults(raw: dict[str, Any]) -> None:
+    """What a checkpoint says of its text and size is the default; the user's own word stands above it."""
+    model, text, training = (raw.get(key) for key in ("model", "text", "training"))
+    if not all(section is None or isinstance(section, dict) for section in (model, text, training)):
+        return  # the schema explains it better
+    checkpoint = (model or {}).get("checkpoint")
+    training = raw["training"] = dict(training or {})
+    training.setdefault("learning_rate", 5e-5 if checkpoint else 5e-4)
+    if not isinstance(checkpoint, str):
+        return
+    folder = Path(checkpoint)
+    for name in ("config.json", "model.safetensors"):
+        if not (folder / name).is_file():
+            raise BertlineError(f"model.checkpoint: {folder} has no {name}; name a Hugging Face BERT folder.")
+    text = raw["text"] = dict(text or {})
+    if (folder / "vocab.txt").is_file():
+        text.setdefault("vocab", str(folder / "vocab.txt"))
+    if text.get("vocab") is None:
+        raise BertlineError(
+            f"model.checkpoint: {folder} has no vocab.txt; set text.vocab to the vocabulary it was trained with."
+        )
+    if (folder / "tokenizer_config.json").is_file():
+        tokenizer = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+        text.setdefault("lower", bool(tokenizer.get("do_lower_case", True)))
+        text.setdefault("reading", "huggingface")
+
+
+def _explain(error: ValidationError, path: Path, lines: Mapping[str, int]) -> list[str]:
+    """One sentence a mistake: file and line, setting, what is wrong, the nearest right name."""
+    sentences = []
+    for problem in error.errors():
+        parts = [str(part) for part in problem["loc"] if not str(part).startswith("function-")]
+        key = ".".join(parts)
+        line = lines.get(key)
+        where = f"{path}, line {line}" if line else f"{path}"
+        if problem["type"] == "extra_forbidden":
+            known = _fields_of(parts[:-1])
+            message = f"{key} is not a setting{nearest(parts[-1], known) or '; known here: ' + ', '.join(known)}"
+        elif problem["type"] == "missing":
+            message = f"{key} is missing{_purpose(parts)}"
+        else:
+            reason = problem["msg"].removeprefix("Value error, ")
+            given = f" (received {problem['input']!r})" if _is_small(problem.get("input")) else ""
+            message = f"{key}: {reason}{given}" if key else reason
+        sentences.append(f"{where}: {message}")
+    return sentences
+
+
+def _model_at(parts: Sequence[str]) -> type[BaseModel] | None:
+    model: Any = Config
+    for part in parts:
+        field = model.model_fields.get(part)
+        model = field.annotation if field else None
+        if not (isinstance(model, type) and issubclass(model, BaseModel)):
+            return None
+    return model
+
+
+def _fields_of(parts: Sequence[str]) -> list[str]:
+    model = _model_at(parts)
+    return list(model.model_fields) if model else []
+
+
+def _purpose(parts: Sequence[str]) -> str:
+    model = _model_at(parts[:-1])
+    field = model.model_fields.get(parts[-1]) if model else None
+    return f": {field.description.splitlines()[0]}" if field and field.description else ""
+
+
+def _is_small(value: Any) -> bool:
+    return isinstance(value, str | int | float | bool | None) and len(str(value)) < 80

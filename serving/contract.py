@@ -1,0 +1,30 @@
+"""What a pushed model promises to those who load it: the names of its signatures, and a card that says what it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+DEFAULT_SIGNATURE = "serving_default"
+EXAMPLES_SIGNATURE = "serving_examples"
+TARGETS_SIGNATURE = "evaluation_targets"
+TOKENIZE_SIGNATURE = "tokenize"
+
+CARD = Path("assets.extra") / "bertline.json"
+"""The card inside each model. TensorFlow Serving ignores what it does not know in `assets.extra`."""
+
+
+def read_card(folder: str | Path) -> dict[str, Any]:
+    """What a model says of itself; empty when it is not of this line."""
+    try:
+        card = json.loads((Path(folder) / CARD).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return card if isinstance(card, dict) else {}
+
+
+def write_card(folder: str | Path, card: dict[str, Any]) -> None:
+    path = Path(folder) / CARD
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(card, indent=1, sort_keys=True) + "\n", encoding="utf-8")
