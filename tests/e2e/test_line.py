@@ -1,11 +1,16 @@
 """What one run leaves behind: the model, the numbers and the record agree with each other."""
 
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401
 import tensorflow_transform as tft
+from click.testing import CliRunner
 from mlflow.tracking import MlflowClient
+
+from pipeline.cli import main
 
 
 @pytest.fixture(scope="module")
@@ -99,3 +104,25 @@ def test_mlflow_shows_config_curves_slices_and_confusion_matrix(finished_line):
 
 def test_everything_is_written_under_the_workspace(finished_line):
     assert {path.name for path in finished_line.folder.iterdir()} == {"reviews.csv", "tiny.yaml", "workspace"}
+
+
+def ask(line, *arguments, stdin=None):
+    return CliRunner().invoke(main, ["predict", "--workspace", str(line.workspace), *arguments], input=stdin)
+
+
+def test_predict_answers_for_a_person_and_for_a_program(finished_line):
+    person = ask(finished_line, "a wonderful film", "a dreadful film")
+    assert person.exit_code == 0
+    first, second = person.output.splitlines()
+    assert first.startswith("good ") and second.startswith("bad ")
+    program = ask(finished_line, "--json", stdin="a wonderful film 🎬\n\n")
+    answers = [json.loads(answer) for answer in program.output.splitlines()]
+    assert [answer["text"] for answer in answers] == ["a wonderful film 🎬", ""]
+    assert answers[0]["label"] == "good" and sum(answers[0]["probabilities"]) == pytest.approx(1, abs=1e-5)
+
+
+def test_predict_without_a_model_says_what_to_do(tmp_path):
+    nothing = CliRunner().invoke(main, ["predict", "--workspace", str(tmp_path), "text"])
+    assert nothing.exit_code == 1 and "`bertline run` does" in nothing.output
+    wrong = CliRunner().invoke(main, ["predict", "--model", str(tmp_path), "text"])
+    assert wrong.exit_code == 1 and "there is no SavedModel here" in wrong.output

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import subprocess
-import sys
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -255,51 +251,6 @@ def test_too_many_tokens_are_refused():
 def test_a_size_that_cannot_be_is_refused(changes, reason):
     with pytest.raises(BertlineError, match=reason):
         EncoderSize(**{**TINY, **changes})
-
-
-MIRRORED = """
-import json
-import numpy as np, tensorflow as tf
-from models.encoder import Encoder, EncoderSize
-
-cpu = tf.config.list_physical_devices("CPU")[0]
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-with strategy.scope():
-    encoder = Encoder(EncoderSize(vocab_size=30, layers=2, hidden=8, heads=2, intermediate=16), seed=1)
-tokens = tf.constant([[2, 7, 9, 3, 0], [2, 11, 3, 0, 0]])
-
-@tf.function
-def run(training):
-    results = strategy.run(lambda: encoder(tokens, None, tokens > 0, training=training))
-    return strategy.experimental_local_results(results)
-
-def states():
-    return [[copy.numpy().tolist() for copy in variable.value.values] for variable in encoder.non_trainable_variables]
-
-plain, noisy, after_one, again = run(False), run(True), states(), run(True)
-print(json.dumps({
-    "plain_equal": bool(np.array_equal(*plain)),
-    "noise_differs": not np.array_equal(*noisy),
-    "noise_goes_on": not np.array_equal(noisy[0], again[0]),
-    "first_replica_like_one_device": bool(np.allclose(noisy[0], ONE_DEVICE, atol=1e-6)),
-    "states": after_one,
-}))
-"""
-
-
-def test_replicas_share_weights_and_counters_but_not_their_noise():
-    tokens = np.array([[2, 7, 9, 3, 0], [2, 11, 3, 0, 0]])
-    alone = tiny(max_positions=512)(tokens, None, tokens > 0, training=True).numpy().tolist()
-    code = MIRRORED.replace("ONE_DEVICE", json.dumps(alone))
-    root = Path(__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout.splitlines()[-1])
-    states = found.pop("states")
-    assert found == dict.fromkeys(found, True)
-    assert len(states) == 1 + 2 * 3
-    assert all(first == second and first[1] == 1 for first, second in states)
 
 
 def test_the_first_position_alone_is_that_of_the_whole_sequence() -> None:

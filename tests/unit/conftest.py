@@ -1,0 +1,12 @@
+"""The unit tier is quick because it never loads TFX; this keeps it so."""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def pytest_sessionfinish(session):
+    if session.items and all(HERE in item.path.parents for item in session.items) and "tfx" in sys.modules:
+        print("\nA unit test imported tfx: move it to tests/component.")
+        session.exitstatus = 1
