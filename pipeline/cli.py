@@ -31,6 +31,9 @@ class _Group(click.Group):
             click.secho("error: ", fg="red", bold=True, err=True, nl=False)
             click.echo(str(error), err=True)
             sys.exit(1)
+        except KeyboardInterrupt:
+            click.echo("\ninterrupted; the same command goes on from the last finished step or checkpoint.", err=True)
+            sys.exit(130)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -70,7 +73,7 @@ def run(
     bertline run my.yaml --set training.epochs=3        your data, one setting changed
     bertline run my.yaml --from Trainer                 train again, though nothing changed
 
-    Exit code: 0 blessed and pushed, 3 refused by the evaluator, 1 anything else.
+    Exit code: 0 blessed and pushed, 3 refused by the evaluator, 130 interrupted, 1 anything else.
     """
     if allow_anomalies:
         overrides = (*overrides, "validation.allow_anomalies=true")

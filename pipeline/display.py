@@ -65,6 +65,9 @@ class Display:
             console=console,
             transient=True,
             disable=not self._live,
+            # Python's own streams lead to the log already; rich would lead them back to the terminal.
+            redirect_stdout=False,
+            redirect_stderr=False,
         )
 
     def __enter__(self) -> Display:
@@ -73,6 +76,13 @@ class Display:
 
     def __exit__(self, *_: Any) -> None:
         self._progress.stop()
+
+    @contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
+        """Shows that something goes on which is no step."""
+        task = self._progress.add_task(what, total=None, detail="")
+        yield
+        self._progress.remove_task(task)
 
     def hear(self, event: events.Event) -> None:
         if isinstance(event, events.StepStarted):

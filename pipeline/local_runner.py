@@ -20,15 +20,23 @@ from pipeline.environment import prepare  # noqa: E402
 
 prepare()
 
+from rich.console import Console  # noqa: E402
+
+from components import events  # noqa: E402
 from pipeline.build import create_pipeline  # noqa: E402
 from pipeline.config_file import load  # noqa: E402
+from pipeline.display import Display, show_summary  # noqa: E402
 from pipeline.engine import LocalEngine  # noqa: E402
 
 
 def main() -> None:
     workspace = os.environ.get("BERTLINE_WORKSPACE", str(ROOT / "workspace"))
     config = load(os.environ.get("BERTLINE_CONFIG", "reviews"), workspace=str(Path(workspace).resolve()))
-    LocalEngine(config).run(create_pipeline(config))
+    engine, console = LocalEngine(config), Console(highlight=False)
+    with Display(console) as display, events.listening(display.hear):
+        engine.run(create_pipeline(config))
+    if engine.summary.steps:  # `tfx pipeline create` comes here too, and runs nothing
+        show_summary(console, engine.summary, [])
 
 
 if __name__ == "__main__":

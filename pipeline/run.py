@@ -33,7 +33,7 @@ def run_line(config: Config, source: str, *, again_from: str | None = None, as_j
         with Display(console) as display, events.listening(display.hear):
             console.print(f"[bold]{config.name}[/]  (everything else that is said goes to {log})")
             try:
-                with console.status("loading TensorFlow and TFX …"):
+                with display.waiting("loading TensorFlow and TFX"):
                     from pipeline.build import create_pipeline
                     from pipeline.engine import LocalEngine
 

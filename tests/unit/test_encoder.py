@@ -132,14 +132,6 @@ def test_one_trace_serves_every_shape():
     assert len(traces) == 1
 
 
-def test_xla_gives_the_same_states():
-    encoder = scramble(tiny())
-    compiled = tf.function(lambda *batch: encoder(*batch), jit_compile=True)
-    np.testing.assert_allclose(compiled(TOKENS, SEGMENTS, MASK), encoder(TOKENS, SEGMENTS, MASK), atol=1e-5)
-    noisy = tf.function(lambda *batch: encoder(*batch, training=True), jit_compile=True)
-    assert not np.array_equal(noisy(TOKENS, SEGMENTS, MASK), noisy(TOKENS, SEGMENTS, MASK))
-
-
 def test_it_fits_into_a_functional_keras_model():
     encoder = tiny()
     inputs = [keras.Input((None,), dtype="int32") for _ in range(3)]
@@ -147,16 +139,6 @@ def test_it_fits_into_a_functional_keras_model():
     assert model.output_shape == (None, 8)
     expected = encoder.pool(encoder(TOKENS, SEGMENTS, MASK))
     np.testing.assert_allclose(model([TOKENS, SEGMENTS, MASK.astype(np.int32)]), expected, atol=1e-6)
-
-
-def test_saved_model_answers_like_the_encoder(tmp_path):
-    served = tf.Module()
-    served.encoder = scramble(tiny())
-    specs = [tf.TensorSpec((None, None), tf.int32)]
-    served.run = tf.function(lambda tokens: served.encoder(tokens, None, tokens > 0), input_signature=specs)
-    tf.saved_model.save(served, str(tmp_path))
-    loaded = tf.saved_model.load(str(tmp_path))
-    np.testing.assert_allclose(loaded.run(TOKENS), served.encoder(TOKENS, None, MASK), atol=1e-6)
 
 
 def test_one_seed_gives_equal_weights_and_equal_dropout():

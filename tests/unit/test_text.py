@@ -170,7 +170,7 @@ def test_mixed_scripts_give_the_references_pieces(traced, lower, texts):
     assert traced[lower](texts) == [reference(text, lower, VOCAB) for text in texts]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     pieces=st.lists(st.from_regex(r"\A(##)?[abcé]{1,4}\Z"), min_size=1, max_size=25, unique=True),
     words=st.lists(st.text("abcé", min_size=1, max_size=8), max_size=20),

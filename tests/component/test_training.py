@@ -104,6 +104,15 @@ def test_evaluation_is_the_plain_mean_over_rows():
     np.testing.assert_allclose((loss, accuracy), np.mean(found, axis=0), rtol=1e-5)
 
 
+def test_a_step_compiled_by_xla_gives_the_same_losses(tmp_path):
+    found = []
+    for xla in (False, True):
+        chosen = settings(epochs=1, xla=xla)
+        result = train(lambda: build(0.0), TASK, chosen, rows(48), rows(16), checkpoint_folder=tmp_path / str(xla))
+        found.append(losses(result))
+    np.testing.assert_allclose(*found, rtol=1e-4)
+
+
 def test_mistakes_are_named():
     with pytest.raises(BertlineError, match="GPU:7 not found; this machine has CPU:0"):
         choose_strategy(("GPU:7",))
