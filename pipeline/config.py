@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -220,6 +221,13 @@ class TrackingConfig(Frozen):
     experiment: str | None = None
     """MLflow experiment; the pipeline's name by default."""
 
+    @field_validator("uri")
+    @classmethod
+    def _holds_no_password(cls, value: str | None) -> str | None:
+        if value and without_password(value) != value:
+            raise ValueError("a config is recorded with the run: give the password in MLFLOW_TRACKING_PASSWORD instead")
+        return value
+
 
 class BeamConfig(Frozen):
     args: tuple[str, ...] = ("--direct_running_mode=in_memory", "--direct_num_workers=1")
@@ -300,6 +308,15 @@ class Config(Frozen):
 def task_names() -> list[str]:
     folder = Path(__file__).parent.parent / "models" / "tasks"
     return sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))
+
+
+def without_password(uri: str) -> str:
+    """An address as it may be shown.
+
+    >>> without_password("https://me:secret@host/x")
+    'https://…@host/x'
+    """
+    return re.sub(r"//[^/@]+@", "//…@", uri)
 
 
 def nearest(word: str, known: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from pipeline.config import Config, nearest
+from pipeline.config import Config, nearest, without_password
 from pipeline.errors import BertlineError
 
 PRESET_FOLDER = Path(__file__).parent / "presets"
@@ -175,7 +175,8 @@ def _explain(error: ValidationError, path: Path, lines: Mapping[str, int]) -> li
         parts = [str(part) for part in problem["loc"] if not str(part).startswith("function-")]
         key = ".".join(parts)
         line = lines.get(key)
-        where = f"{path}, line {line}" if line else f"{path}"
+        name = f"preset {path.stem}" if path.parent == PRESET_FOLDER else str(path)
+        where = f"{name}, line {line}" if line else name
         if problem["type"] == "extra_forbidden":
             known = _fields_of(parts[:-1])
             message = f"{key} is not a setting{nearest(parts[-1], known) or '; known here: ' + ', '.join(known)}"
@@ -183,7 +184,7 @@ def _explain(error: ValidationError, path: Path, lines: Mapping[str, int]) -> li
             message = f"{key} is missing{_purpose(parts)}"
         else:
             reason = problem["msg"].removeprefix("Value error, ")
-            given = f" (received {problem['input']!r})" if _is_small(problem.get("input")) else ""
+            given = f" (received {without_password(repr(problem['input']))})" if _is_small(problem.get("input")) else ""
             message = f"{key}: {reason}{given}" if key else reason
         sentences.append(f"{where}: {message}")
     return sentences

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from absl import logging
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 from tfx.dsl.compiler.constants import PIPELINE_RUN_ID_PARAMETER_NAME
 from tfx.dsl.io import fileio
@@ -32,7 +33,7 @@ from components.tracking import Tracker
 from components.trainer import HISTORY
 from components.verdict import FILE_NAME as VERDICT
 from components.verdict import Verdict
-from pipeline.config import Config
+from pipeline.config import Config, without_password
 from pipeline.errors import BertlineError
 from pipeline.summary import Summary, majority
 
@@ -111,7 +112,7 @@ class LocalEngine(LocalDagRunner):
         self._history: Path | None = None
         status = "FAILED"
         self._tracker.start()
-        summary.mlflow_run_id, summary.mlflow_uri = self._tracker.mlflow_run_id, self._config.tracking_uri
+        summary.mlflow_uri = without_password(self._config.tracking_uri)
         try:
             with events.listening(self._tracker.hear), events.listening(self._note_step):
                 yield
@@ -131,12 +132,13 @@ class LocalEngine(LocalDagRunner):
                 "anomalies_allowed": str(summary.anomalies_allowed).lower(),
             }
             self._tracker.finish(status, tags, self._verdict, self._history)
-            summary.tracking_problem = self._tracker.problem
+            summary.mlflow_run_id, summary.tracking_problem = self._tracker.mlflow_run_id, self._tracker.problem
             summary.seconds = round(time.perf_counter() - began, 1)
             summary.write(self._config)
 
     def _note_step(self, event: events.Event) -> None:
         if isinstance(event, events.StepFinished):
+            logging.info("step %s: %s", event.name, "cached" if event.cached else "; ".join(event.reasons))
             self.summary.steps.append(
                 {
                     "name": event.name,

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from pipeline import environment
-from pipeline.config import Config
+from pipeline.config import Config, without_password
 from pipeline.errors import BertlineError
 from pipeline.summary import Summary
 
@@ -23,11 +23,14 @@ def run_line(config: Config, source: str, *, again_from: str | None = None, as_j
     as a BertlineError that says where the log is.
     """
     environment.prepare()
+    from absl import logging
+
     from components import events
     from pipeline.display import Display, noise_to, show_summary
 
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     log = Path(config.workspace) / "logs" / f"{config.name}-{stamp}.log"
+    logging.set_verbosity(logging.INFO)  # the log is for finding out why: TFX's own account belongs in it
     with noise_to(log) as console:
         console.quiet = as_json
         with Display(console) as display, events.listening(display.hear):
@@ -78,7 +81,7 @@ def _next_commands(config: Config, source: str) -> list[tuple[str, str]]:
     here = f"{Path.cwd()}/"
     program = "" if shutil.which("bertline") else f"{Path(sys.executable).parent}/".replace(here, "")
     elsewhere = "" if config.workspace == f"{here}workspace" else f" --workspace {config.workspace.replace(here, '')}"
-    store = config.tracking_uri.replace(here, "")
+    store = without_password(config.tracking_uri).replace(here, "")
     again = f"run {source}{elsewhere} --set training.epochs={config.training.epochs + 1}"
     return [
         (f'{program}bertline predict{elsewhere} "A film to remember."', "ask the pushed model"),

@@ -107,3 +107,8 @@ def test_help_and_config_errors_import_neither_tensorflow_nor_tfx():
         "print([m for m in ('tensorflow', 'tfx', 'apache_beam', 'mlflow', 'keras') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_a_password_in_the_tracking_address_is_refused_and_not_repeated():
+    message = refusal("reviews", ["tracking.uri=https://me:hunter2@example.org"])
+    assert "MLFLOW_TRACKING_PASSWORD" in message and "hunter2" not in message
