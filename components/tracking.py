@@ -29,6 +29,7 @@ _START_SECONDS = 60  # creating a new sqlite store takes MLflow several seconds 
 _FINISH_SECONDS = 30
 _FLUSH_SECONDS = 2.0
 _MAX_PARAM = 6000
+_MAX_TAG = 5000
 _MAX_KEY = 250
 _BATCH = 100
 
@@ -133,7 +134,7 @@ class Tracker:
             self._client.log_batch(run_id, params=params[begin : begin + _BATCH])
 
     def _tag(self, key: str, value: str) -> None:
-        self._client.set_tag(self._run_id, _key(key), value)
+        self._client.set_tag(self._run_id, _key(key), value[:_MAX_TAG])
 
     def _close(self, status: str, tags: Mapping[str, str], verdict: Verdict | None, history: Path | None) -> None:
         for key, value in tags.items():

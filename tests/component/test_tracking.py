@@ -47,7 +47,7 @@ def test_a_run_is_recorded_whole(tmp_path):
         1 / number for number in range(1, 10)
     ]
     assert run.data.metrics["eval_epoch/accuracy"] == 0.9 and run.data.metrics["step/Trainer/seconds"] == 1.5
-    assert "slice/naïve___ _/accuracy" in run.data.metrics
+    assert "slice/naïve__ _/accuracy" in run.data.metrics
     assert run.data.tags["step.Trainer"] == "run" and run.data.params["name"] == "reviews"
 
 
