@@ -24,9 +24,9 @@ CONFIG = {
     "name": "tiny",
     "data": {"path": "reviews.csv", "text": "text", "label": "label"},
     "text": {"vocab_size": 300, "seq_len": 32},
-    "model": {"layers": 1, "hidden": 16, "heads": 2, "intermediate": 32},
-    "training": {"epochs": 8, "batch_size": 16, "learning_rate": 0.01, "buckets": [8, 16, 32]},
-    "evaluation": {"thresholds": {"accuracy": 0.8}, "slices": ["source"], "length_slices": [8]},
+    "model": {"layers": 1, "hidden": 32, "heads": 2, "intermediate": 64},
+    "training": {"epochs": 10, "batch_size": 16, "learning_rate": 0.005, "buckets": [8, 16, 32]},
+    "evaluation": {"thresholds": {"accuracy": 0.8}, "max_drop": 0.2, "slices": ["source"], "length_slices": [8]},
 }
 
 
