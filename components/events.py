@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -25,9 +25,6 @@ class StepFinished:
     cached: bool
     reasons: tuple[str, ...] = ()
     """Why the step ran and was not taken from the cache."""
-    execution_id: int | None = None
-    outputs: dict[str, str] = field(default_factory=dict)
-    """Output name -> path of the artifact."""
 
 
 @dataclass(frozen=True)

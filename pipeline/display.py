@@ -53,7 +53,7 @@ class Display:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live = console.is_terminal
-        self._step = self._bar = TaskID(-1)
+        self._step = TaskID(-1)
         self._said = 0.0
         self._progress = Progress(
             SpinnerColumn(),

@@ -45,7 +45,6 @@ class Output:
     """An artifact that a step wrote."""
 
     uri: str
-    id: int
     properties: dict[str, Any] = field(default_factory=dict)
 
 
@@ -100,7 +99,7 @@ class LocalEngine(LocalDagRunner):
                 cached = record.now.last_known_state == mlmd.Execution.CACHED
                 demanded = "its last result is gone from the disk" if lost else "run again on demand"
                 reasons = () if cached else tuple(record.changes(None if _uses_cache(node) else demanded))
-            events.emit(events.StepFinished(name, seconds, cached, reasons, record.now.id))
+            events.emit(events.StepFinished(name, seconds, cached, reasons))
             yield name, outputs
 
     @contextmanager
@@ -232,7 +231,7 @@ class _Record:
     def outputs(self, execution: mlmd.Execution | None = None) -> dict[str, Output]:
         pairs = self._artifacts(execution or self.now, (mlmd.Event.OUTPUT,))
         return {
-            key: Output(artifact.uri, artifact.id, {n: _value(v) for n, v in artifact.custom_properties.items()})
+            key: Output(artifact.uri, {n: _value(v) for n, v in artifact.custom_properties.items()})
             for key, artifact in pairs
         }
 

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import BertWordPieceTokenizer
 
 from models.text import SPECIAL_PIECES, TextEncoder, normalise, read_vocabulary, split_words
 from pipeline.errors import BertlineError
@@ -208,8 +209,7 @@ def test_huggingface_reading_keeps_special_pieces_and_cuts_at_100_characters(voc
 
 @pytest.mark.parametrize("lower", [True, False])
 def test_huggingface_reading_gives_the_pieces_of_the_tokenizers_package(vocab_path, lower):
-    tokenizers = pytest.importorskip("tokenizers")
-    theirs = tokenizers.BertWordPieceTokenizer(vocab_path, lowercase=lower)
+    theirs = BertWordPieceTokenizer(vocab_path, lowercase=lower)
     encoder = TextEncoder(vocab_path, lower=lower, reading="huggingface")
     expected = [theirs.encode(text, add_special_tokens=False).tokens for text in SENTENCES]
     assert named(encoder, encoder.pieces(tf.constant(SENTENCES))) == expected
