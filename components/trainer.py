@@ -75,7 +75,7 @@ def train_and_export(
     model_folder: str,
     history_folder: str,
 ) -> training.TrainingResult:
-    text_encoder = TextEncoder(vocab_path, lower=text.lower, reading=text.reading, seq_len=text.seq_len)
+    text_encoder = TextEncoder.from_config(vocab_path, text)
     result = training.train(
         lambda: task.build(
             make_encoder(model, text_encoder.vocab_size, settings.seed), labels, model.dropout, settings.seed

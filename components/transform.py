@@ -35,8 +35,7 @@ def preprocessing_fn(inputs: Mapping[str, Any], custom_config: Mapping[str, Any]
     text = TextConfig.model_validate_json(custom_config["text"])
     # Tracked, so that the vocabulary becomes an asset of the transform graph.
     encoder = tft.make_and_track_object(
-        lambda: TextEncoder(custom_config["vocab_path"], lower=text.lower, reading=text.reading, seq_len=text.seq_len),
-        name="text_encoder",
+        lambda: TextEncoder.from_config(custom_config["vocab_path"], text), name="text_encoder"
     )
     tft.annotate_asset(VOCABULARY_FILE, VOCABULARY_FILE)
     columns = {name: first_values(column) for name, column in inputs.items() if column.dtype == tf.string}

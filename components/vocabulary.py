@@ -23,8 +23,9 @@ from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionP
 
 from components import events
 from components.artifacts import Vocabulary
-from models.text import SPECIAL_PIECES, normalise, read_vocabulary, split_words
-from pipeline.config import Reading, TextConfig
+from models.vocabulary import SPECIAL_PIECES, read_vocabulary
+from models.words import WordSplitter
+from pipeline.config import TextConfig
 from pipeline.errors import BertlineError
 
 VOCABULARY_FILE = "vocab.txt"
@@ -37,27 +38,29 @@ MAX_ALPHABET = 1000
 Pair = tuple[str, str]
 
 
-def learn_vocabulary(counts: Mapping[str, int], size: int) -> list[str]:
+def learn_vocabulary(counts: Mapping[str, int], size: int, reserved: Sequence[str] = ()) -> list[str]:
     """Learns WordPieces from words and how often each occurs.
 
-    The special pieces come first, then the alphabet by falling frequency, then longer pieces in the order in which they
-    were found. Equal counts give an equal vocabulary, whatever their order.
+    The special and the reserved pieces come first, then the alphabet by falling frequency, then longer pieces in the
+    order in which they were found. Equal counts give an equal vocabulary, whatever their order.
 
     Args:
       counts: word -> occurrences; the words are normalised and split.
       size: pieces at most; a small corpus gives fewer, for whatever is joined must occur twice.
+      reserved: pieces to have besides the special ones.
     """
     kept = sorted((word, count) for word, count in counts.items() if len(word) <= MAX_CHARACTERS)
     if not kept:
         raise BertlineError("data.text: the training texts hold no word, so no vocabulary can be learned from them.")
-    room = size - len(SPECIAL_PIECES)
+    first = list(dict.fromkeys((*SPECIAL_PIECES, *reserved)))
+    room = size - len(first)
     alphabet = _alphabet(kept)[: min(room, max(MAX_ALPHABET, room // 2))]
     pieces = dict.fromkeys(alphabet)  # an ordered set: two ways of joining may give the same piece
     spelled = [([word[0], *(f"##{character}" for character in word[1:])], count) for word, count in kept]
     joins = _joins([(symbols, count) for symbols, count in spelled if pieces.keys() >= set(symbols)])
     while len(pieces) < room and (piece := next(joins, None)):
         pieces[piece] = None
-    return [*SPECIAL_PIECES, *pieces]
+    return [*first, *pieces]
 
 
 def _alphabet(words: Iterable[tuple[str, int]]) -> list[str]:
@@ -121,18 +124,22 @@ def _join(symbols: Sequence[str], pair: Pair, joined: str) -> list[str]:
 class SplitIntoWords(beam.DoFn):
     """Batches of texts -> (word, occurrences in the batch)."""
 
-    def __init__(self, lower: bool, reading: Reading) -> None:
-        self._lower, self._reading = lower, reading
+    def __init__(self, text: TextConfig) -> None:
+        self._text = text
 
     def setup(self) -> None:
-        def split(texts: tf.Tensor) -> tf.Tensor:
-            normalised = normalise(texts, lower=self._lower, reading=self._reading)
-            return split_words(normalised, reading=self._reading).flat_values
-
-        self._split = tf.function(split, input_signature=[tf.TensorSpec([None], tf.string)])
+        text, kept = self._text, (*SPECIAL_PIECES, *self._text.reserved)
+        splitter = WordSplitter(lower=text.lower, reading=text.reading, strip_accents=text.strip_accents, kept=kept)
+        self._marks = [mark.encode() for mark in splitter.marks.values()]
+        self._split = tf.function(
+            lambda texts: splitter(texts).flat_values, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
+        )
 
     def process(self, texts: list[bytes]) -> Iterable[tuple[bytes, int]]:
-        yield from collections.Counter(self._split(tf.constant(texts)).numpy().tolist()).items()
+        counts = collections.Counter(self._split(tf.constant(texts)).numpy().tolist())
+        for mark in self._marks:  # pieces that are kept whole teach nothing
+            counts.pop(mark, None)
+        yield from counts.items()
 
 
 def texts_of(record: bytes, text_keys: Sequence[str]) -> list[bytes]:
@@ -159,7 +166,7 @@ def count_words(
             | "Read" >> beam.io.ReadFromTFRecord(examples)
             | "Texts" >> beam.FlatMap(texts_of, text_keys)
             | "Batch" >> beam.BatchElements(min_batch_size=64, max_batch_size=4096)
-            | "Split" >> beam.ParDo(SplitIntoWords(text.lower, text.reading))
+            | "Split" >> beam.ParDo(SplitIntoWords(text))
             | "Count" >> beam.CombinePerKey(sum)
             | "Format" >> beam.MapTuple(lambda word, count: b"%s %d" % (word, count))  # a word holds no space
             | "Write" >> beam.io.WriteToText(os.path.join(scratch, "counts"), coder=beam.coders.BytesCoder())
@@ -196,7 +203,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
                 text,
                 scratch=os.path.join(folder, "counts"),
             )
-            pieces = learn_vocabulary(counts, text.vocab_size)
+            pieces = learn_vocabulary(counts, text.vocab_size, text.reserved)
             events.emit(events.Note(f"learned {len(pieces):,} pieces from {len(counts):,} different words"))
         with fileio.open(os.path.join(folder, VOCABULARY_FILE), "wb") as file:
             file.write("".join(f"{piece}\n" for piece in pieces).encode("utf-8"))

@@ -1,125 +1,57 @@
 """WordPiece inside the graph: the one tokenizer of Transform, training and the served model.
 
-Three steps, each a function of its own: `normalise` (clean, lower, strip accents), `split_words` (white space,
-punctuation, Chinese characters) and `TextEncoder.pieces` (greedy longest match). All are TensorFlow ops, so they trace
-in tf.data and tf.Transform and export in a SavedModel; nothing is tokenized a second way at serving time.
-
-Two references are matched where they differ: `original` is the tokenizer that BERT was published with, `huggingface`
-is the one of the `tokenizers` package.
+Words come from `models.words`, pieces by greedy longest match, their places in the original text from
+`models.alignment`, and [CLS], [SEP], pairs and windows from `models.packing`. All are TensorFlow ops, so they trace in
+tf.data and tf.Transform and export in a SavedModel; nothing is tokenized a second way at serving time.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from pipeline.config import Reading
+from models import packing
+from models.alignment import locate
+from models.packing import Tokens, Windows
+from models.vocabulary import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_PIECES, UNK, read_vocabulary
+from models.words import ASCII_CONTROLS, WordSplitter
+from pipeline.config import Reading, TextConfig
 from pipeline.errors import BertlineError
-
-PAD, UNK, CLS, SEP, MASK = SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-
-# Special pieces that `huggingface` finds in a text travel through lower-casing and splitting as noncharacters, which
-# no real text holds; should one hold them all the same, it becomes a noncharacter that no vocabulary has.
-_MARKS = dict(zip(SPECIAL_PIECES, "\ufdd0\ufdd1\ufdd2\ufdd3\ufdd4", strict=True))
-_NOT_A_MARK = "\ufdef"
-
-_PUNCTUATION = r"!-/:-@\[-`{-~\p{P}"
-_CHINESE = (  # ideographs only: Hangul and Kana are written with spaces or split by the vocabulary
-    r"\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73F}\x{2B740}-\x{2B81F}"
-    r"\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}"
-)
-_WIDE_SPACES = r"\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}"  # \p{Z} without " "
-_ASCII_CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f"  # tab, line feed and carriage return are white space
-_CONTROLS = _ASCII_CONTROLS + r"\x{80}-\x{9F}\p{Cf}\x{FFFD}"
-
-
-@dataclass(frozen=True)
-class _Reading:
-    """What sets one reference tokenizer apart from the other; the strings are insides of RE2 character classes."""
-
-    dropped: str
-    alone: str
-    """Characters that are a word each."""
-    plain: str
-    """Texts of these characters only may take the short way."""
-    max_characters: int
-    """Longer words are [UNK]."""
-    final_sigma: bool
-    """Whether a capital sigma at a word's end becomes the final small one."""
-
-
-_READINGS = {
-    "original": _Reading(
-        dropped=_CONTROLS,
-        alone=_PUNCTUATION + _CHINESE + r"\x{2B820}-\x{2CEAF}",
-        plain=r"\x00-\x7f",
-        max_characters=200,
-        final_sigma=True,
-    ),
-    "huggingface": _Reading(
-        dropped=_CONTROLS + r"\p{Co}",
-        # `tokenizers` has this block start 256 characters late (2B920 for 2B820).
-        alone=_PUNCTUATION + _CHINESE + r"\x{2B920}-\x{2CEAF}" + "".join(_MARKS.values()),
-        plain=r"\x00-Z\\-\x7f",  # without "[", which may open a special piece
-        max_characters=100,
-        final_sigma=False,
-    ),
-}
-
-
-def normalise(texts: tf.Tensor, *, lower: bool, reading: Reading = "original") -> tf.Tensor:
-    """Drops control characters and ill-formed bytes; for uncased text also lower-cases and drops accents.
-
-    Args:
-      texts: [batch] string.
-    Returns:
-      [batch] string, well-formed UTF-8.
-    """
-    rules = _READINGS[reading]
-    texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="ignore")
-    texts = tf.strings.regex_replace(texts, f"[{rules.dropped}]+", "")
-    if not lower:
-        return texts
-    if not rules.final_sigma:
-        texts = tf.strings.regex_replace(texts, "Σ", "σ")
-    # ICU lowers by the rules of the process's locale: in Turkish "I" would lose its dot. ASCII first forestalls it.
-    texts = tf.strings.lower(tf.strings.lower(texts), encoding="utf-8")
-    return tf.strings.regex_replace(tf_text.normalize_utf8(texts, "NFD"), r"\p{Mn}+", "")
-
-
-def split_words(normalised: tf.Tensor, *, reading: Reading = "original") -> tf.RaggedTensor:
-    """Splits normalised texts at white space, and around each punctuation mark and Chinese character.
-
-    Args:
-      normalised: [batch] string, from `normalise`.
-    Returns:
-      [batch, (words)] string.
-    """
-    # A wide space matches without the group, so that both cases become spaces in one pass.
-    spaced = tf.strings.regex_replace(normalised, rf"([{_READINGS[reading].alone}])|[{_WIDE_SPACES}]", r" \1 ")
-    return tf.strings.split(spaced)
 
 
 class TextEncoder(tf.Module):
-    """Turns texts into ids of WordPieces.
+    """Turns texts into ids of WordPieces, and says where each piece stands.
 
     Args:
       vocab_path: file with one piece a line; a piece's id is its line.
       lower: uncased text: lower-cased, accents dropped.
       reading: which reference tokenizer is matched where the two differ.
-      seq_len: ids that a call returns at most, [CLS] and [SEP] included.
+      seq_len: ids that a packed row has at most, [CLS] and [SEP] included.
+      strip_accents: whether accents are dropped; by default from uncased text only.
+      reserved: further pieces that the reading `huggingface` keeps whole, like the special ones.
 
     Example:
       >>> encoder = TextEncoder("vocab.txt", seq_len=128)
       >>> encoder(tf.constant(["Hello, world!"]))
       <tf.RaggedTensor [[101, 7592, 1010, 2088, 999, 102]]>
+      >>> encoder.tokens(tf.constant(["Hello, world!"]))["start_chars"]
+      <tf.RaggedTensor [[0, 5, 7, 12]]>
     """
 
-    def __init__(self, vocab_path: str, *, lower: bool = True, reading: Reading = "original", seq_len: int = 128):
+    def __init__(
+        self,
+        vocab_path: str,
+        *,
+        lower: bool = True,
+        reading: Reading = "original",
+        seq_len: int = 128,
+        strip_accents: bool | None = None,
+        reserved: tuple[str, ...] = (),
+    ):
         super().__init__(name="text_encoder")
-        self.lower, self.reading, self.seq_len = lower, reading, seq_len
+        self.reading, self.seq_len = reading, seq_len
         self.vocab = read_vocabulary(vocab_path)
         self.vocab_size = len(self.vocab)
         self.pad_id, self.unk_id, self.cls_id, self.sep_id = map(self.vocab.index, (PAD, UNK, CLS, SEP))
@@ -127,82 +59,147 @@ class TextEncoder(tf.Module):
         # The file itself travels in a SavedModel's assets/; the ops below work on what was made of it.
         self.vocab_asset = tf.saved_model.Asset(vocab_path)
 
-        self._max_characters = _READINGS[reading].max_characters
-        self._max_bytes = 4 * self._max_characters
-        marked = [piece if piece == UNK else _MARKS.get(piece, piece) for piece in self.vocab]
+        kept = [piece for piece in (*SPECIAL_PIECES, *reserved) if piece in self.vocab]
+        self._splitter = WordSplitter(lower=lower, reading=reading, strip_accents=strip_accents, kept=kept)
+        self._max_bytes = 4 * self._splitter.max_characters
+        # The op itself needs its [UNK] under its own name; in a text it travels as a mark that no vocabulary has.
+        in_words = [piece if piece == UNK else self._splitter.marks.get(piece, piece) for piece in self.vocab]
+        self._continues = [piece.startswith(CONTINUATION) for piece in in_words]
+        self._characters = [len(piece.removeprefix(CONTINUATION)) for piece in in_words]
         try:
             with tf.init_scope():
                 self._words_to_pieces = tf_text.FastWordpieceTokenizer(
-                    marked if reading == "huggingface" else list(self.vocab),
-                    max_bytes_per_word=self._max_bytes,
-                    token_out_type=tf.int32,
-                    no_pretokenization=True,
+                    in_words, max_bytes_per_word=self._max_bytes, token_out_type=tf.int32, no_pretokenization=True
                 )
                 self._ascii_to_pieces = tf_text.FastWordpieceTokenizer(
-                    list(self.vocab), max_bytes_per_word=self._max_characters, token_out_type=tf.int32
+                    self.vocab, max_bytes_per_word=self._splitter.max_characters, token_out_type=tf.int32
                 )
         except RuntimeError as error:  # for example when it holds nothing but special pieces
             raise BertlineError(f"{vocab_path}: no tokenizer can be made of these pieces: {error}") from None
 
+    @classmethod
+    def from_config(cls, vocab_path: str, text: TextConfig) -> TextEncoder:
+        return cls(
+            vocab_path,
+            lower=text.lower,
+            reading=text.reading,
+            seq_len=text.seq_len,
+            strip_accents=text.strip_accents,
+            reserved=text.reserved,
+        )
+
     def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """[batch] string -> [batch, (≤ seq_len)] int32: [CLS], the text's pieces, cut to length, [SEP]."""
-        pieces = self.pieces(texts)[:, : self.seq_len - 2]
-        column = [pieces.nrows(), 1]
-        return tf.concat([tf.fill(column, self.cls_id), pieces, tf.fill(column, self.sep_id)], axis=1)
+        return self.pack({"token_ids": self.pieces(texts)})["token_ids"]
 
     def pieces(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """[batch] string -> [batch, (pieces)] int32, without [CLS] and [SEP] and of any length."""
+
+        def of_plain(texts: tf.Tensor) -> Tokens:
+            texts = tf.strings.regex_replace(texts, f"[{ASCII_CONTROLS}]+", "")
+            return {"token_ids": self._ascii_to_pieces.tokenize(self._lowered(texts))}
+
+        def of_any(texts: tf.Tensor) -> Tokens:
+            return {"token_ids": self._cut_up(self._splitter(texts)).merge_dims(1, 2)}
+
         # ASCII needs neither NFD nor Unicode classes, and is most of many a corpus: less than half the time, equal ids.
-        is_plain = tf.strings.regex_full_match(texts, f"[{_READINGS[self.reading].plain}]*")
-        plain, other = tf.where(is_plain)[:, 0], tf.where(~is_plain)[:, 0]
-        pieces = tf.concat(
-            [self._pieces_of_ascii(tf.gather(texts, plain)), self._pieces_of_any(tf.gather(texts, other))], axis=0
-        )
-        return tf.gather(pieces, tf.math.invert_permutation(tf.concat([plain, other], axis=0)))
+        return _route(texts, f"[{self._splitter.plain}{ASCII_CONTROLS}]*", of_plain, of_any)["token_ids"]
 
-    def _pieces_of_ascii(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        texts = tf.strings.regex_replace(texts, f"[{_ASCII_CONTROLS}]+", "")
-        return self._ascii_to_pieces.tokenize(tf.strings.lower(texts) if self.lower else texts)
+    def tokens(self, texts: tf.Tensor) -> Tokens:
+        """[batch] string -> the pieces with their words and offsets, under the names of `models.packing`."""
 
-    def _pieces_of_any(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        if self.reading == "huggingface":
-            texts = self._mark_special_pieces(texts)
-        words = split_words(normalise(texts, lower=self.lower, reading=self.reading), reading=self.reading)
+        def of_plain(texts: tf.Tensor) -> Tokens:
+            ids, starts, ends = self._ascii_to_pieces.tokenize_with_offsets(self._lowered(texts))
+            starts, ends = tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)
+            return {
+                "token_ids": ids,
+                "start_bytes": starts, "end_bytes": ends, "start_chars": starts, "end_chars": ends,
+            }  # fmt: skip
+
+        def of_any(texts: tf.Tensor) -> Tokens:
+            words = self._splitter(texts)
+            ids = self._cut_up(words)
+            of_word = tf.repeat(tf.strings.length(words.flat_values, unit="UTF8_CHAR"), ids.values.row_lengths())
+            ids = ids.merge_dims(1, 2)
+            of_piece = tf.gather(self._characters, ids.flat_values)
+            lengths = ids.with_flat_values(tf.where(ids.flat_values == self.unk_id, of_word, of_piece))
+            return {"token_ids": ids, **locate(texts, lengths, self._splitter)}
+
+        # Here the short way is for texts of which it drops nothing, so that its offsets are those of the original.
+        found = _route(texts, f"[{self._splitter.plain}]*", of_plain, of_any)
+        ids = found["token_ids"]
+        begins_word = tf.cast(~tf.gather(self._continues, ids.flat_values), tf.int32)
+        before = packing.sums_before(ids.with_flat_values(begins_word)).flat_values
+        return {**found, "word_ids": ids.with_flat_values(before + begins_word - 1)}
+
+    def word_tokens(self, words: tf.RaggedTensor) -> Tokens:
+        """[batch, (words)] string -> [batch, (pieces)]: `word_ids` number the given words, offsets begin anew in each.
+
+        A word that leaves no piece behind (a control character, say) is simply not among the `word_ids`.
+        """
+        of_words = self.tokens(words.flat_values)
+        numbers = tf.cast(tf.ragged.range(words.row_lengths()).flat_values, tf.int32)
+        repeated = tf.repeat(numbers, of_words["token_ids"].row_lengths())
+        of_words["word_ids"] = of_words["token_ids"].with_flat_values(repeated)
+        return {name: words.with_values(ragged).merge_dims(1, 2) for name, ragged in of_words.items()}
+
+    def pack(self, first: Tokens, second: Tokens | None = None) -> Tokens:
+        """[CLS] first [SEP], or [CLS] first [SEP] second [SEP], cut to `seq_len`, the longer text first."""
+        lengths = first["token_ids"].row_lengths()
+        if second is None:
+            return self._closed(packing.cut(first, tf.minimum(lengths, self.seq_len - 2)))
+        kept = packing.longest_first(lengths, second["token_ids"].row_lengths(), self.seq_len - 3, self.reading)
+        return self._closed(*(packing.cut(part, length) for part, length in zip((first, second), kept, strict=True)))
+
+    def windows(self, texts: Tokens, *, step: int, question: Tokens | None = None, max_question: int = 64) -> Windows:
+        """Packed windows of `seq_len` over texts of any length, each after its row's question if there is one.
+
+        Args:
+          texts: what the windows slide over.
+          step: tokens from one window to the next.
+          question: stands as the first text in each window, the windows' own tokens then as the second.
+          max_question: tokens that are kept of a question.
+        """
+        if question is None:
+            room = tf.fill([texts["token_ids"].nrows(tf.int32)], self.seq_len - 2)
+            found = packing.windows(texts, room, step)
+            return found._replace(tokens=self._closed(found.tokens))
+        # At least one token of the text has to fit in beside it.
+        kept = tf.minimum(tf.cast(question["token_ids"].row_lengths(), tf.int32), min(max_question, self.seq_len - 4))
+        found = packing.windows(texts, self.seq_len - 3 - kept, step)
+        repeated = packing.take(question, found.rows, tf.zeros_like(found.rows), tf.gather(kept, found.rows))
+        return found._replace(tokens=self._closed(repeated, found.tokens))
+
+    def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
+        """[batch, (pieces)] int32 -> [batch] string: the words with one space between, without [CLS], [SEP] and [PAD].
+
+        What normalisation has dropped (case, accents, the white space) is gone, and [UNK] stays [UNK]. Of a text without
+        [UNK], the same pieces are made again.
+        """
+        unseen = {self.pad_id, self.cls_id, self.sep_id}
+        shown = [
+            "" if number in unseen else piece.removeprefix(CONTINUATION) if continues else f" {piece}"
+            for number, (piece, continues) in enumerate(zip(self.vocab, self._continues, strict=True))
+        ]
+        return tf.strings.strip(tf.strings.reduce_join(tf.gather(shown, ids), axis=1))
+
+    def _lowered(self, ascii_texts: tf.Tensor) -> tf.Tensor:
+        return tf.strings.lower(ascii_texts) if self._splitter.lower else ascii_texts
+
+    def _cut_up(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
+        """[batch, (words)] string -> [batch, (words), (pieces)] int32."""
         # The op's own limit is in bytes, the references' in characters: a word that is too long for it stands in.
-        too_long = tf.strings.length(words.flat_values, unit="UTF8_CHAR") > self._max_characters
+        too_long = tf.strings.length(words.flat_values, unit="UTF8_CHAR") > self._splitter.max_characters
         words = words.with_flat_values(tf.where(too_long, "x" * (self._max_bytes + 1), words.flat_values))
-        return self._words_to_pieces.tokenize(words).merge_dims(1, 2)
+        return self._words_to_pieces.tokenize(words)
 
-    def _mark_special_pieces(self, texts: tf.Tensor) -> tf.Tensor:
-        texts = tf.strings.regex_replace(texts, f"[{''.join(_MARKS.values())}]", _NOT_A_MARK)
-        for piece, mark in _MARKS.items():
-            if piece in self.vocab:
-                texts = tf.strings.regex_replace(texts, rf"\[{piece[1:-1]}\]", mark)
-        return texts
+    def _closed(self, *parts: Tokens) -> Tokens:
+        return packing.pack(parts, self.cls_id, self.sep_id)
 
 
-def read_vocabulary(path: str) -> list[str]:
-    """The pieces of a vocabulary file, in order; BertlineError if it cannot serve as one."""
-    try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            lines = file.read().split(b"\n")
-    except tf.errors.OpError:
-        raise BertlineError(f"{path}: cannot be read as a vocabulary; name a file with one WordPiece a line.") from None
-    if lines[-1] == b"":
-        lines.pop()
-    line_of: dict[str, int] = {}
-    for number, line in enumerate(lines, start=1):
-        where = f"{path}, line {number}"
-        try:
-            piece = line.removesuffix(b"\r").decode("utf-8")
-        except UnicodeDecodeError:
-            raise BertlineError(f"{where}: not UTF-8; save the vocabulary as UTF-8.") from None
-        if not piece:
-            raise BertlineError(f"{where}: the line is empty; every line must hold a piece, for its number is the id.")
-        if piece in line_of:
-            raise BertlineError(f"{where}: {piece!r} stands on line {line_of[piece]} too; keep it once.")
-        line_of[piece] = number
-    for piece in (PAD, UNK, CLS, SEP):
-        if piece not in line_of:
-            raise BertlineError(f"{path}: no line (of {len(lines)}) is {piece}; a BERT vocabulary has it.")
-    return list(line_of)
+def _route(
+    texts: tf.Tensor, plain: str, of_plain: Callable[[tf.Tensor], Tokens], of_any: Callable[[tf.Tensor], Tokens]
+) -> Tokens:
+    """Texts that match `plain` go one way, the others the other; the rows come back in their order."""
+    is_plain = tf.strings.regex_full_match(texts, plain)
+    return packing.choose(is_plain, of_plain(texts[is_plain]), of_any(texts[~is_plain]))

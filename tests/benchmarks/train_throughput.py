@@ -36,8 +36,7 @@ BATCH, PADDED = 32, 128
 def read_rows(config, count):
     table = pd.read_csv(config.data.path)
     table = table[table.category != "plot"].sample(count, random_state=0)
-    text = config.text
-    encoder = TextEncoder(text.vocab, lower=text.lower, reading=text.reading, seq_len=text.seq_len)
+    encoder = TextEncoder.from_config(config.text.vocab, config.text)
     tokens = encoder(tf.constant(table.text.tolist()))
     labels = (table.category == "fresh").astype(np.int64).to_numpy()
     return inputs.Corpus(tokens.flat_values.numpy(), tokens.row_splits.numpy().astype(np.int64), {"label_id": labels})

@@ -11,7 +11,8 @@ from tfx.utils import json_utils
 
 from components.artifacts import Vocabulary
 from components.transform import Executor, Transform, first_values, vocabulary_of
-from models.text import SPECIAL_PIECES, TextEncoder, read_vocabulary
+from models.text import TextEncoder
+from models.vocabulary import SPECIAL_PIECES, read_vocabulary
 from pipeline.config import TextConfig
 
 TEXT = TextConfig(seq_len=12)
@@ -92,7 +93,7 @@ def stored(graph: str, output: str, split: str) -> dict:
 
 
 def expected_ids(vocab_path: str) -> list[list[int]]:
-    encoder = TextEncoder(vocab_path, lower=TEXT.lower, reading=TEXT.reading, seq_len=TEXT.seq_len)
+    encoder = TextEncoder.from_config(vocab_path, TEXT)
     return encoder(tf.constant([text or "" for text, _ in ROWS])).to_list()
 
 

@@ -11,7 +11,8 @@ from tfx.types import artifact_utils, channel_utils, standard_artifacts
 
 from components.artifacts import Vocabulary
 from components.vocabulary import Executor, VocabularyGen, learn_vocabulary
-from models.text import SPECIAL_PIECES, TextEncoder, read_vocabulary
+from models.text import TextEncoder
+from models.vocabulary import SPECIAL_PIECES, read_vocabulary
 from pipeline.config import TextConfig
 from pipeline.errors import BertlineError
 

@@ -1,0 +1,67 @@
+"""Where pieces stand in the original text.
+
+Words are made of a text by dropping, replacing and decomposing single characters and by dropping spaces. What is left,
+in order, is exactly what the pieces are made of. So it is enough to know how many characters each original character
+leaves behind: the n-th character of a row's pieces then names the original character that it comes from. A piece begins
+where its first character comes from, and ends behind the one that its last character comes from.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from models.packing import sums_before
+from models.words import WordSplitter
+
+
+def locate(texts: tf.Tensor, piece_lengths: tf.RaggedTensor, splitter: WordSplitter) -> dict[str, tf.RaggedTensor]:
+    """Offsets of pieces into the original texts.
+
+    Args:
+      texts: [batch] string, as they were given. An ill-formed byte sequence counts as the one replacement character that
+        `bytes.decode("utf-8", "replace")` makes of it.
+      piece_lengths: [batch, (pieces)] int32, characters of each piece; of a word that is [UNK], those of the word.
+      splitter: how the texts became words.
+    Returns:
+      `start_bytes`, `end_bytes`, `start_chars`, `end_chars`: [batch, (pieces)] int32.
+    """
+    marked = splitter.mark(texts)
+    characters, bytes_before = tf.strings.unicode_decode_with_offsets(marked, "UTF-8", errors="replace")
+    # The few hundred different characters of a batch are looked at once each.
+    different, which = tf.unique(characters.flat_values)
+    shown = tf.strings.unicode_encode(different[:, tf.newaxis], "UTF-8")
+    words = splitter.split(splitter.normalise(shown))
+    left_behind = _sums(words.with_flat_values(tf.strings.length(words.flat_values, unit="UTF8_CHAR")))
+    # `unicode_encode` does not write noncharacters; they, and so our marks, are left as they are.
+    is_noncharacter = (tf.bitwise.bitwise_and(different, 0xFFFE) == 0xFFFE) | (
+        (different >= 0xFDD0) & (different <= 0xFDEF)
+    )
+    left_behind = tf.where(is_noncharacter, 1, left_behind)
+    width_bytes = tf.where(different < 0x80, 1, tf.where(different < 0x800, 2, tf.where(different < 0x10000, 3, 4)))
+    # A mark of three bytes stands for a whole piece of ASCII: what follows it stands further on in the original.
+    width_marked, width_chars = width_bytes, tf.ones_like(width_bytes)
+    for piece, mark in splitter.marks.items():
+        width_bytes, width_chars = (tf.where(different == ord(mark), len(piece), w) for w in (width_bytes, width_chars))
+
+    def of_each(table: tf.Tensor) -> tf.RaggedTensor:
+        return characters.with_flat_values(tf.gather(table, which))
+
+    first_chars = sums_before(of_each(width_chars)).flat_values
+    first_bytes = tf.cast(bytes_before.flat_values, tf.int32) + sums_before(of_each(width_bytes - width_marked)).flat_values
+
+    left = of_each(left_behind)
+    origin = tf.repeat(tf.range(tf.size(which)), left.flat_values)  # of each character left behind
+    row_begins = tf.repeat(tf.cumsum(_sums(left), exclusive=True), piece_lengths.row_lengths())
+    begins = sums_before(piece_lengths).flat_values + row_begins
+    first, last = (tf.gather(origin, places) for places in (begins, begins + piece_lengths.flat_values - 1))
+    flat = {
+        "start_bytes": tf.gather(first_bytes, first),
+        "end_bytes": tf.gather(first_bytes, last) + tf.gather(width_bytes, tf.gather(which, last)),
+        "start_chars": tf.gather(first_chars, first),
+        "end_chars": tf.gather(first_chars, last) + tf.gather(width_chars, tf.gather(which, last)),
+    }
+    return {name: piece_lengths.with_flat_values(values) for name, values in flat.items()}
+
+
+def _sums(ragged: tf.RaggedTensor) -> tf.Tensor:
+    return tf.math.unsorted_segment_sum(ragged.flat_values, ragged.value_rowids(), ragged.nrows())

@@ -1,0 +1,37 @@
+"""A vocabulary file: one WordPiece a line; a piece's id is its line."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from pipeline.errors import BertlineError
+
+PAD, UNK, CLS, SEP, MASK = SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+CONTINUATION = "##"
+
+
+def read_vocabulary(path: str) -> list[str]:
+    """The pieces of a vocabulary file, in order; BertlineError if it cannot serve as one."""
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            lines = file.read().split(b"\n")
+    except tf.errors.OpError:
+        raise BertlineError(f"{path}: cannot be read as a vocabulary; name a file with one WordPiece a line.") from None
+    if lines[-1] == b"":
+        lines.pop()
+    line_of: dict[str, int] = {}
+    for number, line in enumerate(lines, start=1):
+        where = f"{path}, line {number}"
+        try:
+            piece = line.removesuffix(b"\r").decode("utf-8")
+        except UnicodeDecodeError:
+            raise BertlineError(f"{where}: not UTF-8; save the vocabulary as UTF-8.") from None
+        if not piece:
+            raise BertlineError(f"{where}: the line is empty; every line must hold a piece, for its number is the id.")
+        if piece in line_of:
+            raise BertlineError(f"{where}: {piece!r} stands on line {line_of[piece]} too; keep it once.")
+        line_of[piece] = number
+    for piece in (PAD, UNK, CLS, SEP):
+        if piece not in line_of:
+            raise BertlineError(f"{path}: no line (of {len(lines)}) is {piece}; a BERT vocabulary has it.")
+    return list(line_of)

@@ -1,0 +1,156 @@
+"""Where each piece stands in the original text: against plain Python, and against the `tokenizers` package."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import BertWordPieceTokenizer
+from wordpiece import ANYTHING, ASCII, EDGES, SENTENCES, VOCAB, Piece, described, pieces_of, write_vocab
+
+from models.text import TextEncoder
+
+# Characters that the tables of `tokenizers` know too: everything that Unicode 8 had, see test_every_code_point.py.
+OLD = st.text(
+    st.characters(max_codepoint=0x5FF, exclude_categories=["Cs", "Cn"]) | st.sampled_from("中東かҐ한\u1112\u1161🙂𝒜")
+)
+TEXTS = st.lists(EDGES | ASCII | OLD, max_size=20)
+
+
+@pytest.fixture(scope="module")
+def vocab_path(tmp_path_factory) -> str:
+    return write_vocab(tmp_path_factory.mktemp("vocab"), [*VOCAB, "[URL]", "url"])
+
+
+class Graphs:
+    """The ways into an encoder, each traced once for batches of every size."""
+
+    def __init__(self, vocab_path, reading, lower):
+        self.encoder = TextEncoder(vocab_path, reading=reading, lower=lower)
+        texts = tf.TensorSpec([None], tf.string)
+        words = tf.RaggedTensorSpec([None, None], tf.string)
+        self.tokens, self.pieces = (
+            tf.function(function, input_signature=[texts], autograph=False)
+            for function in (self.encoder.tokens, self.encoder.pieces)
+        )
+        self.word_tokens = tf.function(self.encoder.word_tokens, input_signature=[words], autograph=False)
+
+    def __call__(self, texts):
+        return described(self.encoder, self.tokens(tf.constant(texts, tf.string)))
+
+
+@pytest.fixture(scope="module")
+def graphs(vocab_path):
+    keys = itertools.product(("original", "huggingface"), (True, False))
+    return {key: Graphs(vocab_path, *key) for key in keys}
+
+
+@pytest.fixture(scope="module")
+def theirs(vocab_path):
+    def make(lower):
+        tokenizer = BertWordPieceTokenizer(vocab_path, lowercase=lower)
+
+        def pieces(text):
+            encoding = tokenizer.encode(text, add_special_tokens=False)
+            columns = zip(encoding.tokens, encoding.offsets, encoding.word_ids, strict=True)
+            return [Piece(name, *offsets, word) for name, offsets, word in columns]
+
+        return pieces
+
+    return {lower: make(lower) for lower in (True, False)}
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_sentences_have_the_references_offsets_in_both_readings(graphs, theirs, lower):
+    assert graphs["original", lower](SENTENCES) == [pieces_of(text, lower, VOCAB) for text in SENTENCES]
+    assert graphs["huggingface", lower](SENTENCES) == [theirs[lower](text) for text in SENTENCES]
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@settings(max_examples=60, deadline=None)
+@given(texts=st.lists(EDGES | ASCII | ANYTHING, max_size=20))
+def test_mixed_scripts_have_the_offsets_of_plain_python(graphs, lower, texts):
+    assert graphs["original", lower](texts) == [pieces_of(text, lower, VOCAB) for text in texts]
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@settings(max_examples=60, deadline=None)
+@given(texts=st.lists(st.lists(EDGES | ASCII | OLD | st.sampled_from(["[MASK]", "[CLS]", "[x"])).map("".join), max_size=8))
+def test_mixed_scripts_have_the_offsets_of_the_tokenizers_package(graphs, theirs, lower, texts):
+    assert graphs["huggingface", lower](texts) == [theirs[lower](text) for text in texts]
+
+
+def test_offsets_show_what_a_reader_would_mark(graphs):
+    text = "Die Café-Größe:\r\n 한 e\u0301🙂x"
+    assert [text[piece.start : piece.end] for piece in graphs["original", True]([text])[0]] == [
+        *("D", "i", "e", "Café", "-", "G", "r", "ö", "ß", "e", ":"),
+        *("한", "한", "한"),  # one syllable, three letters
+        *("e", "🙂", "x"),  # an accent of its own is not part of any piece
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(texts=st.lists(st.binary(max_size=12) | st.text("aé中🙂").map(lambda text: text.encode()[1:]), max_size=20))
+def test_byte_offsets_cut_the_same_out_of_the_bytes_also_of_ill_formed_ones(graphs, texts):
+    tokens = graphs["huggingface", False].tokens(tf.constant(texts, tf.string))
+    names = ("start_bytes", "end_bytes", "start_chars", "end_chars")
+    for text, *rows in zip(texts, *(tokens[name].to_list() for name in names), strict=True):
+        repaired = text.decode("utf-8", errors="replace")
+        for start_byte, end_byte, start_char, end_char in zip(*rows, strict=True):
+            assert text[start_byte:end_byte].decode("utf-8", errors="replace") == repaired[start_char:end_char]
+
+
+@settings(max_examples=40, deadline=None)
+@given(texts=TEXTS)
+def test_offsets_and_ids_alone_come_from_two_ways_that_agree(graphs, texts):
+    given_texts = tf.constant(texts, tf.string)
+    for graph in graphs.values():
+        assert graph.tokens(given_texts)["token_ids"].to_list() == graph.pieces(given_texts).to_list()
+
+
+@settings(max_examples=40, deadline=None)
+@given(rows=st.lists(st.lists(EDGES | ASCII, max_size=6), max_size=6))
+def test_given_words_keep_their_numbers_as_in_the_tokenizers_package(graphs, vocab_path, rows):
+    graph = graphs["huggingface", True]
+    tokenizer = BertWordPieceTokenizer(vocab_path)
+    words = tf.ragged.constant(rows, ragged_rank=1, dtype=tf.string)
+    expected = [tokenizer.encode(row, is_pretokenized=True, add_special_tokens=False) for row in rows]
+    assert described(graph.encoder, graph.word_tokens(words)) == [
+        [Piece(n, *o, w) for n, o, w in zip(e.tokens, e.offsets, e.word_ids, strict=True)] for e in expected
+    ]
+
+
+def test_reserved_pieces_are_kept_whole_by_the_reading_huggingface_and_split_by_the_original(vocab_path):
+    text = "a [URL]b [url]"
+    theirs = BertWordPieceTokenizer(vocab_path)
+    theirs.add_special_tokens(["[URL]"])
+    encoding = theirs.encode(text, add_special_tokens=False)
+    encoder = TextEncoder(vocab_path, reading="huggingface", reserved=("[URL]",))
+    tokens = encoder.tokens(tf.constant([text]))
+    assert tokens["token_ids"].to_list() == encoder.pieces(tf.constant([text])).to_list() == [encoding.ids]
+    assert list(zip(*(tokens[n].to_list()[0] for n in ("start_chars", "end_chars")), strict=True)) == encoding.offsets
+    original = TextEncoder(vocab_path, reserved=("[URL]",))
+    assert [piece.name for piece in described(original, original.tokens(tf.constant(["[URL]"])))[0]] == ["[", "url", "]"]
+
+
+@pytest.mark.parametrize(("lower", "strip"), [(True, False), (False, True)])
+def test_accents_may_be_kept_or_dropped_whatever_the_case(vocab_path, lower, strip):
+    theirs = BertWordPieceTokenizer(vocab_path, lowercase=lower, strip_accents=strip)
+    encoder = TextEncoder(vocab_path, lower=lower, reading="huggingface", strip_accents=strip)
+    tokens = encoder.tokens(tf.constant(SENTENCES))
+    expected = [theirs.encode(text, add_special_tokens=False) for text in SENTENCES]
+    assert tokens["token_ids"].to_list() == [encoding.ids for encoding in expected]
+    assert tokens["end_chars"].to_list() == [[end for _, end in encoding.offsets] for encoding in expected]
+
+
+@pytest.mark.parametrize("unit", ["a", "é ", "中", "\x00", "[MASK]", "ab " * 5, "\u0301", "🙂", "\xad"])
+@pytest.mark.parametrize("reading", ["original", "huggingface"])
+def test_a_text_of_a_megabyte_is_read_to_its_end(graphs, reading, unit):
+    count = 2**20 // len(unit.encode())
+    text = unit * count + " the"
+    found = graphs[reading, True](["", text, "\x00"])
+    assert (found[0], found[2]) == ([], [])
+    assert found[1][-1][:3] == ("the", len(text) - 3, len(text))
