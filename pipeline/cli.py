@@ -5,8 +5,10 @@ Nothing heavy is imported before a command needs it: `--help` and a wrong config
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,7 @@ def main() -> None:
     bertline new data.csv         looks at your file and writes data.yaml
     bertline run data.yaml        trains, evaluates, pushes and records
     bertline predict "some text"  asks the model that was pushed last
+    bertline tokenize "some text" shows how a text is read
     """
 
 
@@ -105,9 +108,47 @@ def predict(texts: tuple[str, ...], model: str | None, workspace: str, as_json: 
     """Ask a pushed model. Without TEXTS, each line of the standard input is one."""
     from pipeline.predict import answers
 
-    lines = list(texts) or [line.rstrip("\n") for line in sys.stdin]
-    for line in answers(lines, model, workspace, as_json=as_json):
+    for line in answers(list(_given(texts)), model, workspace, as_json=as_json):
         click.echo(line)
+
+
+@main.command()
+@click.argument("texts", nargs=-1)
+@click.option(
+    "--vocab", metavar="FILE|DIR", help="A vocab.txt, or a checkpoint's folder. [default: the sample's, bert-base-uncased]"
+)
+@click.option(
+    "--reading", type=click.Choice(["original", "huggingface"]), help="Which reference is matched where they differ."
+)
+@click.option("--cased/--uncased", default=None, help="Keep case and accents, or not.")
+@click.option("--json", "as_json", is_flag=True, help="JSON in a terminal too.")
+def tokenize(texts: tuple[str, ...], vocab: str | None, reading: str | None, cased: bool | None, as_json: bool) -> None:
+    """Show the WordPieces of texts, as the line and the pushed model see them.
+
+    Without TEXTS, each line of the standard input is one. A terminal gets the pieces coloured, word by word, above their
+    ids; a file or a pipe gets one JSON object a line: tokens, ids, and offsets in characters, text[start:end].
+
+    What is not said by an option is taken from the tokenizer_config.json beside the vocabulary; without one it is the
+    reading original, uncased.
+
+    \b
+    bertline tokenize "Who let the dogs out?"
+    bertline tokenize --vocab path/to/checkpoint < lines.txt > pieces.jsonl
+    """
+    from pipeline.tokenize_lines import shown
+
+    as_json = as_json or not sys.stdout.isatty()
+    at_once = not texts and sys.stdin.isatty()
+    for line in shown(_given(texts), vocab, reading=reading, cased=cased, as_json=as_json, at_once=at_once):
+        click.echo(line)
+
+
+def _given(texts: tuple[str, ...]) -> Iterator[bytes]:
+    """The texts of the command line, or else the lines of the standard input: bytes, for they may be ill-formed."""
+    if texts:
+        yield from map(os.fsencode, texts)
+    else:
+        yield from (line.removesuffix(b"\n") for line in sys.stdin.buffer)
 
 
 @main.command()

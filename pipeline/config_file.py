@@ -129,10 +129,10 @@ def _resolve_paths(raw: dict[str, Any], base: Path) -> None:
         value = target.get(key) if isinstance(target, dict) else None
         if isinstance(value, str):
             root = Path.cwd() if key == "workspace" else base
-            target[key] = _package_path(value) if value.startswith("package:") else str(root / Path(value).expanduser())
+            target[key] = package_path(value) if value.startswith("package:") else str(root / Path(value).expanduser())
 
 
-def _package_path(value: str) -> str:
+def package_path(value: str) -> str:
     """`package:NAME/rest` is a file that an installed package carries; the package is not imported."""
     package, _, rest = value.removeprefix("package:").partition("/")
     spec = importlib.util.find_spec(package)
@@ -162,10 +162,29 @@ def _apply_checkpoint_defaults(raw: dict[str, Any]) -> None:
         raise BertlineError(
             f"model.checkpoint: {folder} has no vocab.txt; set text.vocab to the vocabulary it was trained with."
         )
-    if (folder / "tokenizer_config.json").is_file():
-        tokenizer = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
-        text.setdefault("lower", bool(tokenizer.get("do_lower_case", True)))
-        text.setdefault("reading", "huggingface")
+    for key, value in checkpoint_text(folder).items():
+        text.setdefault(key, value)
+
+
+def checkpoint_text(folder: Path) -> dict[str, Any]:
+    """Settings of `text` that a checkpoint's `tokenizer_config.json` makes; none without one."""
+    path = folder / "tokenizer_config.json"
+    if not path.is_file():
+        return {}
+    try:
+        tokenizer = json.loads(path.read_text(encoding="utf-8"))
+        given = {key: tokenizer.get(key) for key in ("do_lower_case", "strip_accents", "tokenize_chinese_chars")}
+    except (ValueError, AttributeError) as error:
+        raise BertlineError(f"{path}: not a tokenizer's settings as JSON ({error}); fetch the file again.") from None
+    for key, value in given.items():
+        if not isinstance(value, bool | None):
+            raise BertlineError(f"{path}: {key} is {value!r}; it should be true or false.")
+    if given["tokenize_chinese_chars"] is False:
+        raise BertlineError(
+            f"{path}: tokenize_chinese_chars is false; only BERT's own way, each Chinese character a word, is supported."
+        )
+    lower = given["do_lower_case"] is not False
+    return {"reading": "huggingface", "lower": lower, "strip_accents": given["strip_accents"]}
 
 
 def _explain(error: ValidationError, path: Path, lines: Mapping[str, int]) -> list[str]:

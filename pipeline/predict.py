@@ -14,7 +14,7 @@ from serving.contract import DEFAULT_SIGNATURE, read_card
 _BATCH = 64
 
 
-def answers(texts: Sequence[str], model: str | None, workspace: str, *, as_json: bool) -> Iterator[str]:
+def answers(texts: Sequence[bytes], model: str | None, workspace: str, *, as_json: bool) -> Iterator[str]:
     """One line for each text: the classes with their probabilities, or the same as JSON."""
     folder = Path(model) if model else _last_pushed(workspace)
     if not (folder / "saved_model.pb").is_file():
@@ -32,7 +32,8 @@ def answers(texts: Sequence[str], model: str | None, workspace: str, *, as_json:
         found = {name: value.numpy() for name, value in serve(**{task.text_keys[0]: tf.constant(batch)}).items()}
         for row, text in enumerate(batch):
             given = {name: value[row] for name, value in found.items()}
-            yield json.dumps({"text": text, **_plain(given)}, ensure_ascii=False) if as_json else task.readable(given)
+            shown = {"text": text.decode("utf-8", errors="replace"), **_plain(given)}
+            yield json.dumps(shown, ensure_ascii=False) if as_json else task.readable(given)
 
 
 def _last_pushed(workspace: str) -> Path:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import tensorflow as tf
 from hypothesis import strategies as st
 
+from models.text import TextEncoder
 from models.vocabulary import SPECIAL_PIECES
 
 Origin = tuple[str, int]  # a character, and which one of the text it comes from
@@ -128,6 +129,23 @@ def described(encoder, tokens) -> list[list[Piece]]:
     return [[Piece(*values) for values in zip(*rows, strict=True)] for rows in zip(*columns, strict=True)]
 
 
+class Graphs:
+    """The ways into an encoder, each traced once for batches of every size."""
+
+    def __init__(self, vocab_path, reading, lower):
+        self.encoder = TextEncoder(vocab_path, reading=reading, lower=lower)
+        texts = tf.TensorSpec([None], tf.string)
+        words = tf.RaggedTensorSpec([None, None], tf.string)
+        self.tokens, self.pieces = (
+            tf.function(function, input_signature=[texts], autograph=False)
+            for function in (self.encoder.tokens, self.encoder.pieces)
+        )
+        self.word_tokens = tf.function(self.encoder.word_tokens, input_signature=[words], autograph=False)
+
+    def __call__(self, texts):
+        return described(self.encoder, self.tokens(tf.constant(texts, tf.string)))
+
+
 def known_differences(*reasons: str) -> set[int]:
     """Code points that are listed in `code_points_that_differ.txt` under these reasons."""
     found: dict[str, set[int]] = {}
@@ -139,12 +157,6 @@ def known_differences(*reasons: str) -> set[int]:
             found.setdefault(reason, set()).update(codes)
     return set().union(*(found[reason] for reason in reasons))
 
-
-LETTERS = NEW_CAPITALS | {0x2C5F, 0xA7C1, 0xA7D1, 0xA7D3, 0xA7D5, 0xA7D7, 0xA7D9}
-# ... and beyond the BMP neither knows the Vithkuqi script, some phonetic letters and one decomposition.
-NEWER_THAN_ICU = {*NEW_LETTERS, *range(0x10570, 0x105BD), *range(0x1DF00, 0x1DF1F), 0x11938}
-# RE2 has Unicode 15: it drops this accent, which the reference does not know.
-NEW_ACCENTS = {0x0ECE}
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzσςоαβгдıßéÉA"
 SINGLE = LETTERS + "0123456789" + "!?.,-'’…。、「」[]#" + "中文東京" + "かな" + "\u1112\u1161\u11ab한" + "🙂" + "\u0301"

@@ -120,6 +120,17 @@ def test_a_learned_vocabulary_has_the_size_asked_for(tmp_path):
     assert len(read_vocabulary(run(tmp_path, TextConfig(vocab_size=100), SENTENCES * 2))) == 100
 
 
+def test_reserved_pieces_stand_after_the_special_ones_and_are_not_learned_from(tmp_path):
+    text = TextConfig(vocab_size=100, reading="huggingface", reserved=("[URL]", "[unused1]"))
+    path = run(tmp_path, text, [f"[URL] {sentence} [URL]" for sentence in SENTENCES] * 2)
+    vocab = read_vocabulary(path)
+    assert vocab[:7] == [*SPECIAL_PIECES, "[URL]", "[unused1]"]
+    assert len(vocab) == 100 and not {"[", "]", "url"} & set(vocab)
+    assert all(piece.isprintable() for piece in vocab)
+    encoder = TextEncoder.from_config(path, text)
+    assert encoder.pieces(tf.constant(["[URL]"])).to_list() == [[5]]
+
+
 def test_cased_text_keeps_its_capitals_and_accents(tmp_path):
     vocab = read_vocabulary(run(tmp_path, TextConfig(lower=False)))
     assert {"The", "THE", "é"} <= set(vocab)

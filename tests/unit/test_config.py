@@ -47,6 +47,12 @@ def test_a_config_of_eight_lines_is_enough(write, tmp_path):
     assert config.push_path == tmp_path / "workspace" / "models" / "tickets"
 
 
+@pytest.mark.parametrize("piece", ["URL", "[U RL]", "[]", "[URL", "[[A]]"])
+def test_a_reserved_piece_without_brackets_is_refused(write, piece):
+    message = refusal(write(MINIMAL), [f'text.reserved=["{piece}"]'])
+    assert f"{piece!r} is not letters, digits, - and _ in brackets" in message
+
+
 def test_every_preset_loads():
     for name in preset_names():
         assert load(name).name == name

@@ -9,7 +9,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import BertWordPieceTokenizer
-from wordpiece import ANYTHING, ASCII, EDGES, SENTENCES, VOCAB, Piece, described, pieces_of, write_vocab
+from wordpiece import ANYTHING, ASCII, EDGES, SENTENCES, VOCAB, Graphs, Piece, described, pieces_of, write_vocab
 
 from models.text import TextEncoder
 
@@ -23,23 +23,6 @@ TEXTS = st.lists(EDGES | ASCII | OLD, max_size=20)
 @pytest.fixture(scope="module")
 def vocab_path(tmp_path_factory) -> str:
     return write_vocab(tmp_path_factory.mktemp("vocab"), [*VOCAB, "[URL]", "url"])
-
-
-class Graphs:
-    """The ways into an encoder, each traced once for batches of every size."""
-
-    def __init__(self, vocab_path, reading, lower):
-        self.encoder = TextEncoder(vocab_path, reading=reading, lower=lower)
-        texts = tf.TensorSpec([None], tf.string)
-        words = tf.RaggedTensorSpec([None, None], tf.string)
-        self.tokens, self.pieces = (
-            tf.function(function, input_signature=[texts], autograph=False)
-            for function in (self.encoder.tokens, self.encoder.pieces)
-        )
-        self.word_tokens = tf.function(self.encoder.word_tokens, input_signature=[words], autograph=False)
-
-    def __call__(self, texts):
-        return described(self.encoder, self.tokens(tf.constant(texts, tf.string)))
 
 
 @pytest.fixture(scope="module")
@@ -144,13 +127,3 @@ def test_accents_may_be_kept_or_dropped_whatever_the_case(vocab_path, lower, str
     expected = [theirs.encode(text, add_special_tokens=False) for text in SENTENCES]
     assert tokens["token_ids"].to_list() == [encoding.ids for encoding in expected]
     assert tokens["end_chars"].to_list() == [[end for _, end in encoding.offsets] for encoding in expected]
-
-
-@pytest.mark.parametrize("unit", ["a", "é ", "中", "\x00", "[MASK]", "ab " * 5, "\u0301", "🙂", "\xad"])
-@pytest.mark.parametrize("reading", ["original", "huggingface"])
-def test_a_text_of_a_megabyte_is_read_to_its_end(graphs, reading, unit):
-    count = 2**20 // len(unit.encode())
-    text = unit * count + " the"
-    found = graphs[reading, True](["", text, "\x00"])
-    assert (found[0], found[2]) == ([], [])
-    assert found[1][-1][:3] == ("the", len(text) - 3, len(text))

@@ -121,30 +121,3 @@ def test_ids_alone_are_packed_like_tokens_with_offsets(vocab_path):
     assert set(packed) == {"token_ids", "segment_ids"}
     assert all(packed[name].to_list() == whole[name].to_list() for name in packed)
     assert all(ragged.dtype == tf.int32 for ragged in whole.values())
-
-
-def test_everything_exports_and_answers_without_our_code(vocab_path, tmp_path):
-    module = tf.Module()
-    module.encoder = TextEncoder(vocab_path, seq_len=16)
-    text = tf.TensorSpec([None], tf.string)
-
-    def answer(questions, texts):
-        windows = module.encoder.windows(module.encoder.tokens(texts), step=4, question=module.encoder.tokens(questions))
-        words = module.encoder.word_tokens(tf.strings.split(texts))
-        packed = module.encoder.pack(words)
-        return {
-            **windows.tokens,
-            "rows": windows.rows,
-            "words": packed["word_ids"],
-            "text": module.encoder.detokenize(words["token_ids"]),
-        }
-
-    module.answer = tf.function(answer, input_signature=[text, text], autograph=False)
-    given_texts = tf.constant(["the cafe", "é"]), tf.constant(["Café the the the the [MASK] the the the the x", ""])
-    expected = module.answer(*given_texts)
-    tf.saved_model.save(module, str(tmp_path / "export"))
-    found = tf.saved_model.load(str(tmp_path / "export")).answer(*given_texts)
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        plain = [x.to_list() if isinstance(x, tf.RaggedTensor) else x.numpy().tolist() for x in (found[name], value)]
-        assert plain[0] == plain[1], name

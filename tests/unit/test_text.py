@@ -13,6 +13,7 @@ from wordpiece import ANYTHING, ASCII, EDGES, SENTENCES, VOCAB, named, names_of,
 
 from models.text import TextEncoder
 from models.vocabulary import SPECIAL_PIECES, read_vocabulary
+from models.words import WordSplitter
 from pipeline.errors import BertlineError
 
 
@@ -98,6 +99,40 @@ def test_a_call_packs_and_cuts_to_seq_len(vocab_path):
         ["[CLS]", "the", "cafe", "[SEP]"],
         ["[CLS]", "the", "the", "the", "[SEP]"],
     ]
+
+
+@pytest.mark.parametrize("reading", ["original", "huggingface"])
+@settings(max_examples=60, deadline=None)
+@given(texts=st.lists(EDGES | ASCII, max_size=10))
+def test_detokenized_pieces_are_the_words_and_give_the_same_pieces_again(round_trip, reading, texts):
+    words, pieces, shown, again = round_trip[reading](tf.constant(texts, tf.string))
+    for row, (ids, text) in enumerate(zip(pieces.to_list(), shown.numpy(), strict=True)):
+        if 1 not in ids:  # [UNK] stays what it is
+            assert text == b" ".join(words.to_list()[row])
+            assert again.to_list()[row] == ids
+
+
+@pytest.fixture(scope="module")
+def round_trip(vocab_path):
+    def make(reading):
+        encoder, splitter = TextEncoder(vocab_path, reading=reading), WordSplitter(reading=reading)
+
+        def there_and_back(texts):
+            pieces = encoder.pieces(texts)
+            shown = encoder.detokenize(pieces)
+            return splitter(texts), pieces, shown, encoder.pieces(shown)
+
+        return tf.function(there_and_back, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+
+    return {reading: make(reading) for reading in ("original", "huggingface")}
+
+
+def test_detokenized_text_is_without_the_frame_and_the_padding(vocab_path):
+    encoder = TextEncoder(vocab_path, reading="huggingface", seq_len=12)
+    packed = encoder.pack({"token_ids": encoder.pieces(tf.constant(["Un-Affable [MASK] ☃!", ""]))})["token_ids"]
+    assert [text.decode() for text in encoder.detokenize(packed).numpy()] == ["un - affable [MASK] [UNK] !", ""]
+    padded = tf.RaggedTensor.from_tensor(packed.to_tensor())
+    assert encoder.detokenize(padded).numpy().tolist() == encoder.detokenize(packed).numpy().tolist()
 
 
 def test_ids_are_the_lines_of_the_vocabulary(vocab_path):

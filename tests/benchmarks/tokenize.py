@@ -1,0 +1,183 @@
+"""Sentences per second of our tokenizer beside the Rust one of the `tokenizers` package: one thread each, in one run.
+
+Both make ids, with [CLS] and [SEP], at most 512 of them, of batches of 1,000 texts with the same vocabulary. They are
+timed alternately, so that a noisy neighbour hits both. With `--offsets` both also say where each piece stands. With
+`--memory` Transform is measured instead: the most memory that it takes for 100,000 and for 1,000,000 sentences.
+
+    python tests/benchmarks/tokenize.py [--rounds 5] [--offsets]
+    python tests/benchmarks/tokenize.py --file tweets=tweets.txt --file news=news.txt
+    python tests/benchmarks/tokenize.py --memory
+"""
+
+from __future__ import annotations
+
+import sys
+
+sys.path.pop(0)  # this folder: the name of this file would hide Python's own `tokenize`
+
+import argparse  # noqa: E402
+import os  # noqa: E402
+import statistics  # noqa: E402
+import subprocess  # noqa: E402
+import tempfile  # noqa: E402
+import time  # noqa: E402
+from collections.abc import Callable  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+from pipeline.environment import prepare  # noqa: E402
+
+prepare()
+os.environ["RAYON_NUM_THREADS"] = "1"
+
+import pandas as pd  # noqa: E402
+import tensorflow as tf  # noqa: E402
+from tokenizers import BertWordPieceTokenizer  # noqa: E402
+
+from models.text import TextEncoder  # noqa: E402
+from pipeline.config_file import load  # noqa: E402
+
+BATCH, TEXTS, SEQ_LEN = 1000, 8000, 512
+SENTENCES = (100_000, 1_000_000)
+
+
+def read_reviews(config) -> list[str]:
+    table = pd.read_csv(config.data.path)
+    return table[table.category != "plot"].text.tolist()
+
+
+def sample_texts(config) -> dict[str, list[str]]:
+    """Reviews, one by one and sixteen together, and Chinese made of the vocabulary's own characters."""
+    reviews = read_reviews(config)
+    pieces = Path(config.text.vocab).read_text(encoding="utf-8").split("\n")
+    characters = [piece for piece in pieces if "\u4e00" <= piece <= "\u9fff"]
+
+    def sentence(i: int) -> str:
+        chosen = (characters[(31 * i + 17 * j + j * j) % len(characters)] for j in range(45))
+        return "".join(character + "，" * (j % 9 == 8) for j, character in enumerate(chosen))
+
+    return {
+        "short English": reviews[:TEXTS],
+        "long English": [" ".join(reviews[i : i + 16]) for i in range(0, TEXTS, 8)],
+        "Chinese": [sentence(i) for i in range(TEXTS)],
+    }
+
+
+def ours(text, offsets: bool) -> Callable[[list[str]], object]:
+    encoder = TextEncoder.from_config(text.vocab, text.model_copy(update={"seq_len": SEQ_LEN}))
+    work = (lambda texts: encoder.pack(encoder.tokens(texts))) if offsets else encoder.__call__
+    graph = tf.function(work, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+    return lambda texts: graph(tf.constant(texts))
+
+
+def theirs(text, offsets: bool) -> Callable[[list[str]], object]:
+    tokenizer = BertWordPieceTokenizer(text.vocab, lowercase=text.lower)
+    tokenizer.enable_truncation(SEQ_LEN)
+    return tokenizer._tokenizer.encode_batch if offsets else tokenizer._tokenizer.encode_batch_fast
+
+
+def rate(encode: Callable[[list[str]], object], texts: list[str]) -> float:
+    began = time.perf_counter()
+    for begin in range(0, len(texts), BATCH):
+        encode(texts[begin : begin + BATCH])
+    return len(texts) / (time.perf_counter() - began)
+
+
+def compare(texts: dict[str, list[str]], config, rounds: int, offsets: bool) -> None:
+    contenders = {"ours": ours(config.text, offsets), "tokenizers": theirs(config.text, offsets)}
+    print(f"{'':16}{'characters':>12}{'ours/s':>12}{'tokenizers/s':>14}{'ratio':>8}")
+    for name, some in texts.items():
+        found: dict[str, list[float]] = {contender: [] for contender in contenders}
+        for round_number in range(rounds + 1):
+            for contender, encode in contenders.items():
+                measured = rate(encode, some)
+                if round_number:  # the first round warms up
+                    found[contender].append(measured)
+        our, their = (statistics.median(rates) for rates in found.values())
+        length = statistics.mean(map(len, some))
+        print(f"{name:16}{length:12.0f}{our:12,.0f}{their:14,.0f}{our / their:8.2f}", flush=True)
+
+
+def transform(count: int) -> None:
+    """Runs Transform over so many sentences and prints this process's largest memory."""
+    from tfx.types import artifact_utils, channel_utils, standard_artifacts
+
+    from components.artifacts import Vocabulary
+    from components.transform import Executor, Transform
+
+    config = load("reviews")
+    reviews = read_reviews(config)
+    with tempfile.TemporaryDirectory() as folder:
+
+        def artifact(kind, name):
+            made = kind()
+            made.uri = os.path.join(folder, name)
+            os.makedirs(made.uri)
+            return made
+
+        examples = artifact(standard_artifacts.Examples, "examples")
+        examples.split_names = artifact_utils.encode_split_names(["train", "eval"])
+        for split, rows in (("train", count), ("eval", 100)):
+            path = os.path.join(examples.uri, f"Split-{split}", "data_tfrecord-00000-of-00001.gz")
+            os.makedirs(os.path.dirname(path))
+            with tf.io.TFRecordWriter(path, tf.io.TFRecordOptions(compression_type="GZIP")) as writer:
+                for row in range(rows):
+                    values = {"text": reviews[row % len(reviews)], "label": "fresh"}
+                    lists = {name: tf.train.BytesList(value=[value.encode()]) for name, value in values.items()}
+                    features = {name: tf.train.Feature(bytes_list=value) for name, value in lists.items()}
+                    writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+        schema, vocabulary = artifact(standard_artifacts.Schema, "schema"), artifact(Vocabulary, "vocabulary")
+        label = 'feature { name: "label" type: BYTES string_domain { value: "fresh" } }'
+        Path(schema.uri, "schema.pbtxt").write_text(f'feature {{ name: "text" type: BYTES }} {label}')
+        Path(vocabulary.uri, "vocab.txt").write_bytes(Path(config.text.vocab).read_bytes())
+        given = {"examples": examples, "schema": schema, "vocabulary": vocabulary}
+        component = Transform(
+            **{name: channel_utils.as_channel([made]) for name, made in given.items()},
+            task="classification",
+            text=config.text.model_dump_json(),
+            code="",
+        )
+        context = Executor.Context(beam_pipeline_args=list(config.beam.args), tmp_dir=folder, unique_id="1")
+        made = {
+            "transform_graph": [artifact(standard_artifacts.TransformGraph, "graph")],
+            "transformed_examples": [artifact(standard_artifacts.Examples, "output")],
+        }
+        began = time.perf_counter()
+        Executor(context).Do({name: [one] for name, one in given.items()}, made, component.exec_properties)
+        seconds = time.perf_counter() - began
+    print(f"{count:12,}{_largest_megabytes():12,.0f}{count / seconds:14,.0f}", flush=True)
+
+
+def _largest_megabytes() -> float:
+    status = Path("/proc/self/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) / 1024
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--offsets", action="store_true")
+    parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--file", action="append", default=[], metavar="NAME=FILE", help="texts of your own, one a line")
+    parser.add_argument("--transform", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.transform:
+        transform(options.transform)
+    elif options.memory:
+        print(f"{'sentences':>12}{'peak MB':>12}{'sentences/s':>14}", flush=True)
+        for count in SENTENCES:
+            # The peak is a process's: each size takes a new one.
+            subprocess.run([sys.executable, __file__, "--transform", str(count)], check=True, stderr=subprocess.DEVNULL)
+    else:
+        for set_threads in (
+            tf.config.threading.set_intra_op_parallelism_threads,
+            tf.config.threading.set_inter_op_parallelism_threads,
+        ):
+            set_threads(1)
+        config = load("reviews")
+        files = (given.partition("=") for given in options.file)
+        texts = {name: Path(path).read_text(encoding="utf-8").splitlines()[:TEXTS] for name, _, path in files}
+        compare(texts or sample_texts(config), config, options.rounds, options.offsets)
+
+
+if __name__ == "__main__":
+    main()
