@@ -6,70 +6,31 @@ attention itself looks at [batch, heads, seq, head_size].
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 import keras
-import tensorflow as tf
 from keras import ops
 
+from models.attention import SelfAttention, attention_bias, first_of_each, tokens_in_blocks
+from models.encoder_parts import Dropout, Parts
+from models.encoder_size import ACTIVATIONS, EncoderSize
 from pipeline.errors import BertlineError
 
-ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
-    "gelu": partial(keras.activations.gelu, approximate=False),
-    "gelu_tanh": partial(keras.activations.gelu, approximate=True),
-    "gelu_new": partial(keras.activations.gelu, approximate=True),
-    "relu": keras.activations.relu,
-}
-
-# Next to any real score exp() of this is exactly 0, and a row without a single token still has finite states.
-MASKED = -1e9
+__all__ = ["ACTIVATIONS", "Dropout", "Encoder", "EncoderLayer", "EncoderSize", "Inspection"]  # what others build on
 
 
-@dataclass(frozen=True, kw_only=True)
-class EncoderSize:
-    """The numbers that shape an encoder."""
+class Inspection(NamedTuple):
+    """Everything an encoder computed on its way."""
 
-    vocab_size: int
-    layers: int
-    hidden: int
-    heads: int
-    intermediate: int
-    """Width of the inner layer of the feed-forward part."""
-    max_positions: int = 512
-    """Tokens an input has at most: the rows of the position table."""
-    segments: int = 2
-    dropout: float = 0.1
-    attention_dropout: float = 0.1
-    """Dropout of the attention probabilities."""
-    activation: str = "gelu"
-    """`gelu` is the exact (erf) form, `gelu_tanh` and `gelu_new` its tanh approximation; or `relu`."""
-    layer_norm_eps: float = 1e-12
-
-    def __post_init__(self) -> None:
-        for name in ("vocab_size", "layers", "hidden", "heads", "intermediate", "max_positions", "segments"):
-            value = getattr(self, name)
-            if not _is_number(value, (int,)) or value < 1:
-                raise BertlineError(f"encoder: {name} must be a whole number from 1 on. Received: {name}={value!r}")
-        for name in ("dropout", "attention_dropout"):
-            value = getattr(self, name)
-            if not _is_number(value) or not 0 <= value < 1:
-                raise BertlineError(f"encoder: {name} must be at least 0 and below 1. Received: {name}={value!r}")
-        if not _is_number(self.layer_norm_eps) or not 0 < self.layer_norm_eps < 1:
-            raise BertlineError(
-                f"encoder: layer_norm_eps must lie between 0 and 1. Received: layer_norm_eps={self.layer_norm_eps!r}"
-            )
-        if self.hidden % self.heads:
-            raise BertlineError(
-                f"encoder: hidden must be a multiple of heads. Received: hidden={self.hidden}, heads={self.heads}"
-            )
-        if self.activation not in ACTIVATIONS:
-            raise BertlineError(
-                f"encoder: activation must be one of {', '.join(ACTIVATIONS)}. Received: activation={self.activation!r}"
-            )
+    sequence: Any
+    """[batch, seq, hidden]: what the encoder gives."""
+    hidden_states: tuple[Any, ...]
+    """What the first layer took, then what each layer gave: layers + 1 of [batch, seq, hidden]."""
+    attentions: tuple[Any, ...]
+    """The attention weights of each layer, float32 and before dropout: [batch, heads, seq, seq], where a row sums to 1.
+    Pruned heads are left out; masked ones are there, since the mask falls on what they contribute."""
 
 
 @keras.saving.register_keras_serializable("bertline")
@@ -91,21 +52,29 @@ class Encoder(keras.layers.Layer):
         super().__init__(name=name, **kwargs)
         self.size = size
         self.seed = seed
-        parts = _Parts(size, seed, self.dtype_policy)
+        parts = Parts(size, seed, self.dtype_policy)
         with keras.name_scope(name):
             self.embeddings = Embeddings(parts.inside("embeddings"))
-            for layer_name in self._layer_names():
-                setattr(self, layer_name, EncoderLayer(parts.inside(layer_name)))
+            # Not strict: layers that share their weights keep the same heads, so that the first entry is all of them.
+            for layer_name, heads in zip(self._layer_names(), size.kept_heads, strict=False):
+                setattr(self, layer_name, EncoderLayer(parts.inside(layer_name), heads))
             self.pooler = parts.dense("pooler", size.hidden, size.hidden, activation="tanh")
         self.built = True
 
     @property
     def layers(self) -> list[EncoderLayer]:
+        """The layers in the order of their use; shared ones are one layer, again and again."""
+        distinct = self.distinct_layers
+        return distinct * self.size.layers if self.size.shared_layers else distinct
+
+    @property
+    def distinct_layers(self) -> list[EncoderLayer]:
+        """Every layer that has weights of its own, once."""
         return [getattr(self, layer_name) for layer_name in self._layer_names()]
 
     def _layer_names(self) -> list[str]:
         # One attribute a layer: tf.train.Checkpoint silently skips what Keras holds in a list.
-        return [f"layer_{index}" for index in range(self.size.layers)]
+        return [f"layer_{index}" for index in range(1 if self.size.shared_layers else self.size.layers)]
 
     def call(
         self,
@@ -114,6 +83,11 @@ class Encoder(keras.layers.Layer):
         mask: Any = None,
         training: bool = False,
         first_only: bool = False,
+        *,
+        head_mask: Any = None,
+        blocks: Any = None,
+        positions: Any = None,
+        everything: bool = False,
     ) -> Any:
         """Encodes a batch of token ids.
 
@@ -124,189 +98,161 @@ class Encoder(keras.layers.Layer):
           training: whether units are dropped.
           first_only: for heads that look at [CLS] alone: the last layer computes that position and no other, which
             saves about an eighth of the work of six layers.
+          head_mask: [layers, heads] float, counting pruned heads, by which the heads' contributions are multiplied:
+            0 silences one. Gradients with respect to it tell how much a head matters.
+          blocks: [batch, seq] int, for several texts in one row: a position sees those of its own number, and number 0
+            is padding. With a mask, both hold.
+          positions: [batch, seq] int, each token's place in its text, counted from 0; without it, its place in the row.
+          everything: whether an `Inspection` is given, see `inspect`.
 
         Returns:
-          [batch, seq, hidden]; [batch, 1, hidden] if `first_only`.
+          [batch, seq, hidden]; [batch, 1, hidden] if `first_only`; an `Inspection` if `everything`.
         """
+        if first_only and everything:
+            raise BertlineError("encoder: first_only leaves out states that everything asks for; ask for one of them.")
         seq = ops.shape(token_ids)[1]
-        bias = None if mask is None else attention_bias(mask)
-        embedded = self.embeddings(token_ids, segment_ids, training=training)
+        head_masks = self._by_layer(head_mask)
+        if blocks is not None:
+            blocks = ops.convert_to_tensor(blocks)
+            mask = tokens_in_blocks(mask, blocks)
+        bias = None if mask is None else attention_bias(mask, blocks)
+        embedded = self.embeddings(token_ids, segment_ids, mask=mask, positions=positions, training=training)
         states = ops.reshape(embedded, (-1, self.size.hidden))
-        *inner, last = self.layers
-        for layer in inner:
-            states = layer(states, bias, seq=seq, training=training)
-        states = last(states, bias, seq=seq, training=training, first_only=first_only)
+        hidden_states, attentions = [states], []
+        for turn, (layer, heads) in enumerate(zip(self.layers, head_masks, strict=True), 1):
+            narrow = first_only and turn == self.size.layers
+            states, weights = layer(states, bias, seq=seq, training=training, first_only=narrow, head_mask=heads)
+            if everything:
+                hidden_states.append(states)
+                attentions.append(weights)
+        if everything:
+            by_text = tuple(ops.reshape(states, (-1, seq, self.size.hidden)) for states in hidden_states)
+            return Inspection(by_text[-1], by_text, tuple(attentions))
         return ops.reshape(states, (-1, 1 if first_only else seq, self.size.hidden))
+
+    def inspect(
+        self,
+        token_ids: Any,
+        segment_ids: Any = None,
+        mask: Any = None,
+        *,
+        head_mask: Any = None,
+        blocks: Any = None,
+        positions: Any = None,
+        training: bool = False,
+    ) -> Inspection:
+        """Encodes as a call does, and keeps the states and attention weights of every layer."""
+        return self(
+            token_ids,
+            segment_ids,
+            mask,
+            training=training,
+            head_mask=head_mask,
+            blocks=blocks,
+            positions=positions,
+            everything=True,
+        )
 
     def pool(self, sequence: Any) -> Any:
         """The [CLS] state of a sequence output, through the tanh pooler: [batch, hidden]."""
         return self.pooler(sequence[:, 0])
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "size": asdict(self.size), "seed": self.seed}
+        size = {**asdict(self.size), "pruned": [list(removed) for removed in self.size.pruned]}  # JSON has no tuples
+        return {**super().get_config(), "size": size, "seed": self.seed}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Encoder:
         return cls(**{**config, "size": EncoderSize(**config["size"])})
 
+    def _by_layer(self, head_mask: Any) -> list[Any]:
+        """One row of a head mask for each layer, or as many times none."""
+        size = self.size
+        if head_mask is None:
+            return [None] * size.layers
+        head_mask = ops.convert_to_tensor(head_mask, self.compute_dtype)
+        if tuple(head_mask.shape) != (size.layers, size.heads):
+            raise BertlineError(
+                f"encoder: a head mask has the shape [layers, heads], here [{size.layers}, {size.heads}]."
+                f" Received: {list(head_mask.shape)}"
+            )
+        return [head_mask[index] for index in range(size.layers)]
+
 
 class Embeddings(keras.layers.Layer):
     """Token, segment and position vectors, summed and normalised: [batch, seq, hidden]."""
 
-    def __init__(self, parts: _Parts) -> None:
+    def __init__(self, parts: Parts) -> None:
         super().__init__(name=parts.name, dtype=parts.dtype)
         size = parts.size
-        self.max_positions = size.max_positions
+        self.segments, self.max_positions, self.position_offset = size.segments, size.max_positions, size.position_offset
+        self.segment = self.projection = None
         with keras.name_scope(self.name):
             self.token = parts.embedding("token", size.vocab_size)
-            self.segment = parts.embedding("segment", size.segments)
-            self.position = parts.embedding("position", size.max_positions)
-            self.norm = parts.norm("norm")
+            if size.segments:
+                self.segment = parts.embedding("segment", size.segments)
+            self.position = parts.embedding("position", size.max_positions + size.position_offset)
+            self.norm = parts.norm("norm", size.embedding_width)
             self.dropout = parts.dropout("dropout", size.dropout)
+            if size.embedding is not None:
+                self.projection = parts.dense("projection", size.embedding, size.hidden)
         self.built = True
 
-    def call(self, token_ids: Any, segment_ids: Any = None, training: bool = False) -> Any:
+    def call(
+        self, token_ids: Any, segment_ids: Any = None, mask: Any = None, positions: Any = None, training: bool = False
+    ) -> Any:
+        place = self.position(self._position_rows(token_ids, mask, positions))  # [seq, width] or [batch, seq, width]
+        if self.segment is not None:
+            one_for_all = segment_ids is None or self.segments == 1
+            place = place + self.segment(ops.zeros((1,), dtype="int32") if one_for_all else segment_ids)
+        embedded = self.dropout(self.norm(self.token(token_ids) + place), training=training)
+        return embedded if self.projection is None else self.projection(embedded)
+
+    def _position_rows(self, token_ids: Any, mask: Any, positions: Any) -> Any:
+        """Rows of the position table: [seq] where they are the same for every text, else [batch, seq]."""
         seq = ops.shape(token_ids)[1]
-        if isinstance(seq, int) and seq > self.max_positions:
-            raise BertlineError(f"encoder: {seq} tokens do not fit its {self.max_positions} positions; cut the text.")
-        positions = self.position(ops.arange(seq, dtype="int32"))  # [seq, hidden]
-        segment_ids = ops.zeros((1,), dtype="int32") if segment_ids is None else segment_ids  # one row serves all
-        summed = self.token(token_ids) + (positions + self.segment(segment_ids))
-        return self.dropout(self.norm(summed), training=training)
+        if positions is None:
+            if isinstance(seq, int) and seq > self.max_positions:
+                raise BertlineError(f"encoder: {seq} tokens do not fit its {self.max_positions} positions; cut the text.")
+            positions = ops.arange(seq, dtype="int32")
+            if self.position_offset and mask is not None:
+                positions = ops.cumsum(ops.cast(ops.cast(mask, "bool"), "int32"), axis=1) - 1
+        if not self.position_offset:
+            return positions
+        rows = ops.convert_to_tensor(positions) + self.position_offset
+        return rows if mask is None else ops.where(ops.cast(mask, "bool"), rows, self.position_offset - 1)
 
 
 class EncoderLayer(keras.layers.Layer):
-    """Self-attention and feed-forward, each added to its input and then normalised: [batch * seq, hidden]."""
+    """Self-attention and feed-forward, each added to its input and then normalised: [batch * seq, hidden].
 
-    def __init__(self, parts: _Parts) -> None:
+    Args:
+      heads: the heads its attention has, in the numbering of a layer that lost none.
+    """
+
+    def __init__(self, parts: Parts, heads: Sequence[int]) -> None:
         # No autocast: half precision would turn the float32 bias of masked positions into infinity.
         super().__init__(name=parts.name, dtype=parts.dtype, autocast=False)
         size, activation = parts.size, ACTIVATIONS[parts.size.activation]
         with keras.name_scope(self.name):
-            self.attention = SelfAttention(parts.inside("attention"))
+            self.attention = SelfAttention(parts.inside("attention"), heads)
             self.attention_dropout = parts.dropout("attention_dropout", size.dropout)
-            self.attention_norm = parts.norm("attention_norm")
+            self.attention_norm = parts.norm("attention_norm", size.hidden)
             self.expand = parts.dense("expand", size.hidden, size.intermediate, activation=activation)
             self.contract = parts.dense("contract", size.intermediate, size.hidden)
             self.contract_dropout = parts.dropout("contract_dropout", size.dropout)
-            self.contract_norm = parts.norm("contract_norm")
+            self.contract_norm = parts.norm("contract_norm", size.hidden)
         self.built = True
 
-    def call(self, states: Any, bias: Any, seq: Any, training: bool = False, first_only: bool = False) -> Any:
-        attended = self.attention(states, bias, seq=seq, training=training, first_only=first_only)
+    def call(
+        self, states: Any, bias: Any, seq: Any, training: bool = False, first_only: bool = False, head_mask: Any = None
+    ) -> tuple[Any, Any]:
+        """The new states and the attention weights; arguments and shapes are those of `SelfAttention`."""
+        attended, weights = self.attention(
+            states, bias, seq=seq, training=training, first_only=first_only, head_mask=head_mask
+        )
         if first_only:
             states = first_of_each(states, seq)
         states = self.attention_norm(states + self.attention_dropout(attended, training=training))
         widened = self.contract(self.expand(states))
-        return self.contract_norm(states + self.contract_dropout(widened, training=training))
-
-
-class SelfAttention(keras.layers.Layer):
-    """softmax(Q Kᵀ / √head_size + bias) V for each head, then the output projection."""
-
-    def __init__(self, parts: _Parts) -> None:
-        super().__init__(name=parts.name, dtype=parts.dtype, autocast=False)
-        hidden = parts.size.hidden
-        self.heads = parts.size.heads
-        self.head_size = hidden // self.heads
-        with keras.name_scope(self.name):
-            self.query = parts.dense("query", hidden, hidden)
-            self.key = parts.dense("key", hidden, hidden)
-            self.value = parts.dense("value", hidden, hidden)
-            self.output_projection = parts.dense("output", hidden, hidden)
-            self.dropout = parts.dropout("dropout", parts.size.attention_dropout)
-        self.built = True
-
-    def call(self, states: Any, bias: Any, seq: Any, training: bool = False, first_only: bool = False) -> Any:
-        def by_head(projected: Any, length: Any, axes: tuple[int, ...]) -> Any:
-            return ops.transpose(ops.reshape(projected, (-1, length, self.heads, self.head_size)), axes)
-
-        asking, length = (first_of_each(states, seq), 1) if first_only else (states, seq)
-        query = by_head(self.query(asking) * self.head_size**-0.5, length, (0, 2, 1, 3))  # [batch, heads, seq, head_size]
-        key = by_head(self.key(states), seq, (0, 2, 3, 1))  # [batch, heads, head_size, seq]: transposed only once
-        value = by_head(self.value(states), seq, (0, 2, 1, 3))
-        scores = ops.cast(ops.matmul(query, key), "float32")  # [batch, heads, seq or 1, seq]
-        if bias is not None:
-            scores = scores + bias
-        weights = self.dropout(ops.cast(ops.softmax(scores), self.compute_dtype), training=training)
-        mixed = ops.transpose(ops.matmul(weights, value), (0, 2, 1, 3))
-        return self.output_projection(ops.reshape(mixed, (-1, self.heads * self.head_size)))
-
-
-class Dropout(keras.layers.Layer):
-    """Keras' dropout, but with other noise on each replica of a strategy (Keras gives all of them the same)."""
-
-    def __init__(self, rate: float, seed: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.rate = rate
-        with keras.name_scope(self.name):
-            self.seeds = _ReplicaSeeds(seed, name="seeds")
-        self.state = self.seeds.state  # seen by tf.train.Checkpoint only as an attribute of the layer
-        self.built = True
-
-    def call(self, inputs: Any, training: bool = False) -> Any:
-        return keras.random.dropout(inputs, self.rate, seed=self.seeds) if training and self.rate else inputs
-
-
-class _ReplicaSeeds(keras.random.SeedGenerator):
-    """A counter that is equal on all replicas, so that it can be saved and restored; each adds its own number to it."""
-
-    def next(self, ordered: bool = True) -> Any:
-        context = tf.distribute.get_replica_context()  # None while a strategy is open but no replica runs
-        replica = 0 if context is None else tf.cast(context.replica_id_in_sync_group, self.state.dtype)
-        return super().next(ordered) + replica
-
-
-def first_of_each(states: Any, seq: Any) -> Any:
-    """[batch * seq, hidden] -> [batch, hidden]: the state of the first position."""
-    return ops.reshape(states, (-1, seq, states.shape[-1]))[:, 0]
-
-
-def attention_bias(mask: Any) -> Any:
-    """[batch, seq] mask -> [batch, 1, 1, seq] float32 that is added to the scores of every head and query."""
-    return ops.where(ops.cast(mask, "bool"), 0.0, MASKED)[:, None, None, :]
-
-
-@dataclass(frozen=True)
-class _Parts:
-    """Makes the built layers of one part of the encoder; each has a seed that comes from its place, not its turn."""
-
-    size: EncoderSize
-    seed: int
-    dtype: Any
-    name: str = ""
-
-    def inside(self, name: str) -> _Parts:
-        return _Parts(self.size, self._seed_of(name), self.dtype, name)
-
-    def dense(self, name: str, inputs: int, outputs: int, activation: Any = None) -> keras.layers.Dense:
-        layer = keras.layers.Dense(
-            outputs, activation=activation, kernel_initializer=self._normal(name), dtype=self.dtype, name=name
-        )
-        layer.build((None, inputs))
-        return layer
-
-    def embedding(self, name: str, rows: int) -> keras.layers.Embedding:
-        layer = keras.layers.Embedding(
-            rows, self.size.hidden, embeddings_initializer=self._normal(name), dtype=self.dtype, name=name
-        )
-        layer.build()
-        return layer
-
-    def norm(self, name: str) -> keras.layers.LayerNormalization:
-        layer = keras.layers.LayerNormalization(epsilon=self.size.layer_norm_eps, dtype=self.dtype, name=name)
-        layer.build((None, self.size.hidden))
-        return layer
-
-    def dropout(self, name: str, rate: float) -> Dropout:
-        return Dropout(rate, self._seed_of(name), dtype=self.dtype, name=name)
-
-    def _normal(self, name: str) -> keras.initializers.Initializer:
-        return keras.initializers.TruncatedNormal(stddev=0.02, seed=self._seed_of(name))
-
-    def _seed_of(self, name: str) -> int:
-        return zlib.crc32(f"{self.seed}/{name}".encode()) >> 1  # 31 bits: Keras folds larger seeds
-
-
-def _is_number(value: Any, kinds: tuple[type, ...] = (int, float)) -> bool:
-    return isinstance(value, kinds) and not isinstance(value, bool)
+        return self.contract_norm(states + self.contract_dropout(widened, training=training)), weights

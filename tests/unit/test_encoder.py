@@ -2,73 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from encoder_reference import ACTIVATIONS, MASK, SEGMENTS, TINY, TOKENS, attend, dense, reference, scramble, tiny
 
 from models.encoder import Encoder, EncoderSize
 from pipeline.errors import BertlineError
-
-TINY = dict(vocab_size=30, layers=2, hidden=8, heads=2, intermediate=16, max_positions=12)
-TOKENS = np.array([[2, 7, 9, 3, 0], [2, 11, 3, 0, 0], [2, 5, 6, 7, 3]], np.int32)
-SEGMENTS = np.array([[0, 0, 1, 1, 0], [0, 0, 0, 0, 0], [0, 1, 1, 1, 1]], np.int32)
-MASK = TOKENS > 0
-
-
-def tiny(seed: int = 1, **changes: object) -> Encoder:
-    return Encoder(EncoderSize(**{**TINY, **changes}), seed=seed)
-
-
-def scramble(encoder: Encoder) -> Encoder:
-    """Weights large enough, and biases far enough from 0, that a mistake anywhere shows in the output."""
-    rng = np.random.default_rng(3)
-    for weight in encoder.trainable_variables:
-        weight.assign(weight + rng.normal(0, 0.5, weight.shape))
-    return encoder
-
-
-# The reference: plain NumPy in float64, one example at a time, no masks (padding is simply cut off).
-
-
-def dense(layer: keras.layers.Dense, x: np.ndarray) -> np.ndarray:
-    return x @ layer.kernel.numpy().astype(np.float64) + layer.bias.numpy()
-
-
-def normalise(layer: keras.layers.LayerNormalization, x: np.ndarray) -> np.ndarray:
-    centred = x - x.mean(-1, keepdims=True)
-    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-12) * layer.gamma.numpy() + layer.beta.numpy()
-
-
-def attend(attention: keras.layers.Layer, x: np.ndarray) -> np.ndarray:
-    """softmax(Q Kᵀ / √d) V, a head at a time."""
-    query, key, value = (dense(getattr(attention, name), x) for name in ("query", "key", "value"))
-    heads = []
-    for columns in np.split(np.arange(x.shape[1]), attention.heads):
-        scores = query[:, columns] @ key[:, columns].T / math.sqrt(len(columns))
-        weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
-        heads.append(weights @ value[:, columns])
-    return dense(attention.output_projection, np.concatenate(heads, -1))
-
-
-ACTIVATIONS = {
-    "gelu": np.vectorize(lambda x: x * 0.5 * (1 + math.erf(x / math.sqrt(2)))),
-    "gelu_new": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
-    "relu": lambda x: np.maximum(x, 0),
-}
-
-
-def reference(encoder: Encoder, tokens: np.ndarray, segments: np.ndarray) -> np.ndarray:
-    tables = encoder.embeddings
-    x = tables.token.embeddings.numpy()[tokens] + tables.segment.embeddings.numpy()[segments]
-    x = normalise(tables.norm, x + tables.position.embeddings.numpy()[: len(tokens)].astype(np.float64))
-    for layer in encoder.layers:
-        x = normalise(layer.attention_norm, x + attend(layer.attention, x))
-        inner = ACTIVATIONS[encoder.size.activation](dense(layer.expand, x))
-        x = normalise(layer.contract_norm, x + dense(layer.contract, inner))
-    return x
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
@@ -77,7 +18,7 @@ def test_states_and_pooled_vector_equal_a_numpy_reference(activation):
     sequence = encoder(TOKENS, SEGMENTS, MASK)
     pooled = encoder.pool(sequence)
     for row, length in enumerate(MASK.sum(1)):
-        expected = reference(encoder, TOKENS[row, :length], SEGMENTS[row, :length])
+        expected = reference(encoder, TOKENS[row, :length], SEGMENTS[row, :length]).hidden_states[-1]
         np.testing.assert_allclose(sequence[row, :length], expected, atol=2e-5)
         np.testing.assert_allclose(pooled[row], np.tanh(dense(encoder.pooler, expected[0])), atol=2e-5)
 
@@ -85,9 +26,9 @@ def test_states_and_pooled_vector_equal_a_numpy_reference(activation):
 def test_one_attention_layer_equals_a_numpy_reference():
     attention = scramble(tiny(layers=1)).layers[0].attention
     states = np.random.default_rng(0).normal(size=(6, 8)).astype(np.float32)  # two examples of three tokens
-    found = attention(states, None, seq=3)
-    np.testing.assert_allclose(found[:3], attend(attention, states[:3]), atol=1e-5)
-    np.testing.assert_allclose(found[3:], attend(attention, states[3:]), atol=1e-5)
+    found, _ = attention(states, None, seq=3)
+    np.testing.assert_allclose(found[:3], attend(attention, states[:3])[0], atol=1e-5)
+    np.testing.assert_allclose(found[3:], attend(attention, states[3:])[0], atol=1e-5)
 
 
 def test_what_stands_in_the_padding_never_changes_a_token():
@@ -228,6 +169,17 @@ def test_too_many_tokens_are_refused():
         ({"attention_dropout": "a"}, "attention_dropout must be"),
         ({"layer_norm_eps": 0}, "layer_norm_eps must lie between"),
         ({"activation": "swish"}, "activation must be one of gelu, gelu_tanh, gelu_new, relu"),
+        ({"segments": -1}, "segments must be a whole number from 0 on"),
+        ({"position_offset": None}, "position_offset must be a whole number from 0 on"),
+        ({"embedding": 0}, "embedding must be a whole number from 1 on, or none. Received: embedding=0"),
+        ({"shared_layers": 1}, "shared_layers must be true or false"),
+        ({"pruned": 3}, "pruned must be lists of heads. Received: pruned=3"),
+        ({"pruned": ((0,),)}, "pruned must have one list for each of the 2 layers"),
+        ({"pruned": ((), (2,))}, "the heads of layer 1 are 0 to 1; 2 cannot be pruned"),
+        ({"pruned": ((), (-1,))}, "the heads of layer 1 are 0 to 1; -1 cannot be pruned"),
+        ({"pruned": ((), ("a", 1))}, "pruned must be lists of heads"),
+        ({"pruned": ((1, 0), ())}, "layer 0 would lose all its 2 heads"),
+        ({"pruned": ((1,), ()), "shared_layers": True}, "all of them must lose the same heads"),
     ],
 )
 def test_a_size_that_cannot_be_is_refused(changes, reason):

@@ -1,0 +1,103 @@
+"""Self-attention, and what a position may look at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from models.encoder_parts import Parts
+
+# Next to any real score exp() of this is exactly 0, and a row without a single token still has finite states.
+MASKED = -1e9
+
+
+class SelfAttention(keras.layers.Layer):
+    """softmax(Q Kᵀ / √head_size + bias) V for each head, then the output projection.
+
+    Args:
+      heads: the heads it has, in the numbering of a layer that lost none.
+    """
+
+    def __init__(self, parts: Parts, heads: Sequence[int]) -> None:
+        super().__init__(name=parts.name, dtype=parts.dtype, autocast=False)
+        hidden = parts.size.hidden
+        self.kept_heads = tuple(heads)
+        self.heads = len(heads)
+        self.lost_heads = self.heads < parts.size.heads
+        self.head_size = parts.size.head_size
+        width = self.heads * self.head_size
+        with keras.name_scope(self.name):
+            self.query = parts.dense("query", hidden, width)
+            self.key = parts.dense("key", hidden, width)
+            self.value = parts.dense("value", hidden, width)
+            self.output_projection = parts.dense("output", width, hidden)
+            self.dropout = parts.dropout("dropout", parts.size.attention_dropout)
+        self.built = True
+
+    def call(
+        self, states: Any, bias: Any, seq: Any, training: bool = False, first_only: bool = False, head_mask: Any = None
+    ) -> tuple[Any, Any]:
+        """Lets every position look at the others.
+
+        Args:
+          states: [batch * seq, hidden].
+          bias: float32, added to the scores: [batch, 1, 1 or seq, seq]; or none.
+          seq: how many positions a text has.
+          training: whether attention weights are dropped.
+          first_only: whether only the first position of each text looks at the others.
+          head_mask: [heads], counting those that were pruned, by which the heads' contributions are multiplied.
+
+        Returns:
+          [batch * seq, hidden], or [batch, hidden] if `first_only`; and the float32 weights before dropout,
+          [batch, heads, seq or 1, seq] without pruned heads. Not asked for, they cost nothing: they are on the way.
+        """
+
+        def by_head(projected: Any, length: Any, axes: tuple[int, ...]) -> Any:
+            return ops.transpose(ops.reshape(projected, (-1, length, self.heads, self.head_size)), axes)
+
+        asking, length = (first_of_each(states, seq), 1) if first_only else (states, seq)
+        query = by_head(self.query(asking) * self.head_size**-0.5, length, (0, 2, 1, 3))  # [batch, heads, seq, head_size]
+        key = by_head(self.key(states), seq, (0, 2, 3, 1))  # [batch, heads, head_size, seq]: transposed only once
+        value = by_head(self.value(states), seq, (0, 2, 1, 3))
+        scores = ops.cast(ops.matmul(query, key), "float32")  # [batch, heads, seq or 1, seq]
+        if bias is not None:
+            by_query = bias.shape[2] != 1
+            scores = scores + (bias[:, :, :1] if first_only and by_query else bias)
+        weights = ops.softmax(scores)
+        dropped = self.dropout(ops.cast(weights, self.compute_dtype), training=training)
+        mixed = ops.matmul(dropped, value)
+        if head_mask is not None:
+            kept = ops.take(head_mask, self.kept_heads, axis=0) if self.lost_heads else head_mask
+            mixed = mixed * ops.cast(kept, self.compute_dtype)[:, None, None]
+        mixed = ops.reshape(ops.transpose(mixed, (0, 2, 1, 3)), (-1, self.heads * self.head_size))
+        return self.output_projection(mixed), weights
+
+
+def first_of_each(states: Any, seq: Any) -> Any:
+    """[batch * seq, hidden] -> [batch, hidden]: the state of the first position."""
+    return ops.reshape(states, (-1, seq, states.shape[-1]))[:, 0]
+
+
+def attention_bias(mask: Any, blocks: Any = None) -> Any:
+    """What is added to the scores of every head, so that a position sees tokens only, and those of its block.
+
+    Args:
+      mask: [batch, seq], true or 1 where a token stands.
+      blocks: [batch, seq] int, the number of the block each position belongs to; without it all are of one block.
+
+    Returns:
+      float32 of [batch, 1, 1, seq], for every query the same; [batch, 1, seq, seq] with blocks.
+    """
+    seen = ops.cast(mask, "bool")[:, None, None, :]
+    if blocks is not None:
+        seen = ops.logical_and(seen, ops.equal(blocks[:, None, :, None], blocks[:, None, None, :]))
+    return ops.where(seen, 0.0, MASKED)
+
+
+def tokens_in_blocks(mask: Any, blocks: Any) -> Any:
+    """[batch, seq] bool: a token by the mask (if there is one), and in a block: number 0 is padding."""
+    inside = ops.not_equal(blocks, 0)
+    return inside if mask is None else ops.logical_and(ops.cast(mask, "bool"), inside)

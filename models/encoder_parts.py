@@ -1,0 +1,77 @@
+"""The plain layers an encoder is made of, each built at once and seeded by its place."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from models.encoder_size import EncoderSize
+
+
+class Dropout(keras.layers.Layer):
+    """Keras' dropout, but with other noise on each replica of a strategy (Keras gives all of them the same)."""
+
+    def __init__(self, rate: float, seed: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.rate = rate
+        with keras.name_scope(self.name):
+            self.seeds = _ReplicaSeeds(seed, name="seeds")
+        self.state = self.seeds.state  # seen by tf.train.Checkpoint only as an attribute of the layer
+        self.built = True
+
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        return keras.random.dropout(inputs, self.rate, seed=self.seeds) if training and self.rate else inputs
+
+
+class _ReplicaSeeds(keras.random.SeedGenerator):
+    """A counter that is equal on all replicas, so that it can be saved and restored; each adds its own number to it."""
+
+    def next(self, ordered: bool = True) -> Any:
+        context = tf.distribute.get_replica_context()  # None while a strategy is open but no replica runs
+        replica = 0 if context is None else tf.cast(context.replica_id_in_sync_group, self.state.dtype)
+        return super().next(ordered) + replica
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Makes the built layers of one part of the encoder; each has a seed that comes from its place, not its turn."""
+
+    size: EncoderSize
+    seed: int
+    dtype: Any
+    name: str = ""
+
+    def inside(self, name: str) -> Parts:
+        return Parts(self.size, self._seed_of(name), self.dtype, name)
+
+    def dense(self, name: str, inputs: int, outputs: int, activation: Any = None) -> keras.layers.Dense:
+        layer = keras.layers.Dense(
+            outputs, activation=activation, kernel_initializer=self._normal(name), dtype=self.dtype, name=name
+        )
+        layer.build((None, inputs))
+        return layer
+
+    def embedding(self, name: str, rows: int) -> keras.layers.Embedding:
+        layer = keras.layers.Embedding(
+            rows, self.size.embedding_width, embeddings_initializer=self._normal(name), dtype=self.dtype, name=name
+        )
+        layer.build()
+        return layer
+
+    def norm(self, name: str, width: int) -> keras.layers.LayerNormalization:
+        layer = keras.layers.LayerNormalization(epsilon=self.size.layer_norm_eps, dtype=self.dtype, name=name)
+        layer.build((None, width))
+        return layer
+
+    def dropout(self, name: str, rate: float) -> Dropout:
+        return Dropout(rate, self._seed_of(name), dtype=self.dtype, name=name)
+
+    def _normal(self, name: str) -> keras.initializers.Initializer:
+        return keras.initializers.TruncatedNormal(stddev=0.02, seed=self._seed_of(name))
+
+    def _seed_of(self, name: str) -> int:
+        return zlib.crc32(f"{self.seed}/{name}".encode()) >> 1  # 31 bits: Keras folds larger seeds
