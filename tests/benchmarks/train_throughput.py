@@ -4,18 +4,22 @@ The plain loop is what one writes first: every text padded to 128 tokens, `keras
 same encoder from the same weights on the same review sentences, batch 32, and are timed alternately, so that a noisy
 neighbour hits both.
 
-    python tests/benchmarks/train_throughput.py [--steps 12] [--rounds 3] [--xla]
+    python tests/benchmarks/train_throughput.py [--steps 12] [--rounds 3] [--xla] [--optimizer lamb] [--accumulate 4]
 """
 
 from __future__ import annotations
 
-import argparse
-import statistics
-import tempfile
-import time
-from pathlib import Path
+import sys
 
-from pipeline.environment import prepare
+sys.path.pop(0)  # this folder: its tokenize.py would hide Python's own `tokenize`
+
+import argparse  # noqa: E402
+import statistics  # noqa: E402
+import tempfile  # noqa: E402
+import time  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+from pipeline.environment import prepare  # noqa: E402
 
 prepare()
 
@@ -24,9 +28,10 @@ import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-from models import checkpoints, inputs, training  # noqa: E402
-from models.optimizer import AdamW  # noqa: E402
-from models.task import get_task  # noqa: E402
+from models import checkpoints, inputs  # noqa: E402
+from models.optimizer import Optimizer  # noqa: E402
+from models.steps import step_function  # noqa: E402
+from models.task import Context, get_task  # noqa: E402
 from models.text import TextEncoder  # noqa: E402
 from pipeline.config_file import load  # noqa: E402
 
@@ -44,15 +49,23 @@ def read_rows(config, count):
 
 def build(config):
     encoder, _ = checkpoints.load_encoder(config.model.checkpoint, dropout=config.model.dropout, seed=0)
-    return get_task("classification").build(encoder, ("fresh", "rotten"), config.model.dropout, 0)
+    return get_task("classification").build(encoder, Context(None, ("fresh", "rotten")), config.model.dropout, 0)
 
 
 def ours(config, rows, settings):
     """Runs whole steps as the Trainer does; returns a function that trains on n random batches of a planned epoch."""
     task = get_task("classification")
     model = build(config)
-    optimizer = AdamW(model.trainable_variables, peak=1e-5, total_steps=10**6, warmup=0.1, weight_decay=0.01, clip_norm=1.0)
-    step = training._step_function(tf.distribute.get_strategy(), model, task, optimizer, rows, settings)
+    optimizer = Optimizer(
+        model.trainable_variables,
+        rule=settings.optimizer,
+        peak=1e-5,
+        total_steps=10**6,
+        warmup=0.1,
+        weight_decay=0.01,
+        clip_norm=1.0,
+    )
+    step = step_function(tf.distribute.get_strategy(), model, task, optimizer, rows, settings)
 
     def run(steps, seed):
         planned = inputs.plan(rows.lengths, BATCH, settings.buckets, seed=seed)[:steps]
@@ -110,10 +123,14 @@ def main():
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--xla", action="store_true")
+    parser.add_argument("--optimizer", default="adamw", choices=["adamw", "adam_reference", "lamb"])
+    parser.add_argument("--accumulate", type=int, default=1)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         config = load("reviews", workspace=str(Path(folder)))
-    settings = config.training.model_copy(update={"xla": arguments.xla})
+    settings = config.training.model_copy(
+        update={"xla": arguments.xla, "optimizer": arguments.optimizer, "accumulate": arguments.accumulate}
+    )
     rows = read_rows(config, 4096)
     bucketed, padded = ours(config, rows, settings), plain(config, rows)
     pairs = []

@@ -20,13 +20,20 @@ tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfigur
 sys.path.insert(0, "tests/component")
 from test_training import TASK, build, losses, rows, settings
 from models.training import train
-found = {}
-for devices, dropout in (((), 0.0), (("CPU:0", "CPU:1"), 0.0), (("CPU:0", "CPU:1"), 0.1)):
-    chosen = settings(devices=devices, clip_norm=0.05)
+def run(devices, dropout=0.0, **options):
+    chosen = settings(epochs=1, devices=devices, clip_norm=0.05, **options)
     with tempfile.TemporaryDirectory() as folder:
         result = train(lambda: build(dropout), TASK, chosen, rows(70), rows(16), checkpoint_folder=Path(folder))
-    found[f"{len(devices)} devices, dropout {dropout}"] = losses(result)
-print(json.dumps(found))
+    return losses(result)
+one, two = (), ("CPU:0", "CPU:1")
+options = {"optimizer": "lamb", "lora": 2, "keep": "best", "layer_decay": 0.5}
+print(json.dumps({
+    "one": run(one),
+    "two": run(two),
+    "one, all at once": run(one, **options),
+    "two, in parts": run(two, accumulate=4, gradient_checkpointing=True, **options),
+    "two with dropout, in parts, half precision": run(two, 0.1, accumulate=2, precision="float16"),
+}))
 """
 
 
@@ -36,9 +43,10 @@ def test_two_replicas_give_the_losses_of_one():
     done = subprocess.run([sys.executable, "-c", TWO_DEVICES], cwd=root, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
-    one, two, two_with_dropout = found.values()
+    one, two, one_at_once, two_in_parts, with_dropout = found.values()
     np.testing.assert_allclose(two, one, rtol=1e-5)
-    assert np.isfinite(two_with_dropout).all()
+    np.testing.assert_allclose(two_in_parts, one_at_once, rtol=1e-5)
+    assert np.isfinite(with_dropout).all()
 
 
 MIRRORED = """

@@ -5,12 +5,14 @@ import pytest
 
 from models.encoder import Encoder, EncoderSize
 from models.inputs import Corpus, batches, plan
-from models.task import get_task
-from models.training import choose_strategy, evaluator, train
+from models.steps import evaluator
+from models.task import Context, get_task
+from models.training import choose_strategy, train
 from pipeline.config import TrainingConfig
 from pipeline.errors import BertlineError
 
 TASK = get_task("classification")
+CONTEXT = Context(None, ("no", "yes"))
 SIZE = EncoderSize(vocab_size=40, layers=2, hidden=16, heads=2, intermediate=32)
 
 
@@ -18,7 +20,7 @@ def build(dropout=0.1):
     from dataclasses import replace
 
     encoder = Encoder(replace(SIZE, dropout=dropout, attention_dropout=dropout), seed=3)
-    return TASK.build(encoder, ("no", "yes"), dropout, 3)
+    return TASK.build(encoder, CONTEXT, dropout, 3)
 
 
 def rows(count=96, seed=0):

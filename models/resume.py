@@ -1,0 +1,110 @@
+"""What outlives a killed training: the last complete checkpoint, the history, and the best weights so far."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from models.optimizer import Optimizer
+from pipeline.errors import BertlineError
+
+_BEST = "best/"
+
+
+@dataclass
+class HeldOut:
+    """What the held-out rows have said so far: decides when to stop and which weights to keep."""
+
+    best_loss: float = float("inf")
+    best_step: int = 0
+    stale_epochs: int = 0
+    """Epochs since the loss was lowest."""
+    best_weights: dict[str, np.ndarray] = field(default_factory=dict)
+    """Trained weights of the best step, by path; empty if nobody asked to keep them."""
+
+    def judge(self, step: int, loss: float, weights: Callable[[], Mapping[str, np.ndarray]]) -> None:
+        if loss < self.best_loss:
+            self.best_loss, self.best_step, self.stale_epochs = loss, step, 0
+            self.best_weights = dict(weights())
+        else:
+            self.stale_epochs += 1
+
+    def tensors(self) -> dict[str, np.ndarray]:
+        numbers = {
+            "held_out/best_loss": np.asarray([self.best_loss], np.float64),
+            "held_out/best_step": np.asarray([self.best_step], np.int64),
+            "held_out/stale_epochs": np.asarray([self.stale_epochs], np.int64),
+        }
+        return numbers | {f"{_BEST}{path}": value for path, value in self.best_weights.items()}
+
+    def restore(self, tensors: Mapping[str, np.ndarray]) -> None:
+        self.best_loss = float(tensors["held_out/best_loss"][0])
+        self.best_step = int(tensors["held_out/best_step"][0])
+        self.stale_epochs = int(tensors["held_out/stale_epochs"][0])
+        self.best_weights = {name.removeprefix(_BEST): v for name, v in tensors.items() if name.startswith(_BEST)}
+
+
+class Checkpoint:
+    """The last state of a training: one safetensors file and the history so far.
+
+    A file is written under another name and renamed, so the newest complete one is always whole.
+    """
+
+    def __init__(self, folder: Path, model: Any, optimizer: Optimizer) -> None:
+        self.folder = folder
+        self.history: list[dict[str, Any]] = []
+        self.held_out = HeldOut()
+        folder.mkdir(parents=True, exist_ok=True)
+        self._history_path = folder / "history.jsonl"
+        self._variables = {f"model/{v.path}": v.value for v in model.variables}
+        if len(self._variables) != len(model.variables):
+            raise AssertionError("two weights of the model share a path; give their layers distinct names")
+        self._variables |= {f"optimizer/{name}": variable for name, variable in optimizer.state.items()}
+
+    def _saved(self) -> Iterator[tuple[int, Path]]:
+        for path in sorted(self.folder.glob("step-*.safetensors")):
+            yield int(path.stem.removeprefix("step-")), path
+
+    def restore(self) -> int:
+        """Returns the step that was restored, 0 if there was none."""
+        *_, (step, path) = [(0, None), *self._saved()]
+        if path is None:
+            self._history_path.unlink(missing_ok=True)
+            return 0
+        with safe_open(path, "np") as tensors:
+            others = {name for name in tensors.keys() if name.startswith(("held_out/", _BEST))}  # noqa: SIM118
+            if set(tensors.keys()) - others != set(self._variables):
+                raise BertlineError(f"{path}: written by another model; remove the folder to start afresh.")
+            for name, variable in self._variables.items():
+                variable.assign(tensors.get_tensor(name).reshape(variable.shape))
+            self.held_out.restore({name: tensors.get_tensor(name) for name in others})
+        lines = self._history_path.read_text().splitlines() if self._history_path.exists() else []
+        self.history = [record for record in map(json.loads, lines) if record["step"] <= step]
+        self._history_path.write_text("".join(json.dumps(record) + "\n" for record in self.history))
+        return step
+
+    def record(self, record: dict[str, Any]) -> None:
+        self.history.append(record)
+        with self._history_path.open("a") as file:
+            file.write(json.dumps(record) + "\n")
+
+    def save(self, step: int) -> None:
+        older = [path for _, path in self._saved()]
+        target = self.folder / f"step-{step:09d}.safetensors"
+        unfinished = target.with_suffix(".part")
+        tensors = {name: np.ascontiguousarray(v.numpy()) for name, v in self._variables.items()}
+        save_file(tensors | self.held_out.tensors(), str(unfinished))
+        with unfinished.open("rb") as file:
+            os.fsync(file.fileno())
+        unfinished.rename(target)
+        for path in older:
+            if path != target:
+                path.unlink()
