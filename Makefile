@@ -8,7 +8,7 @@ UV := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
 # uv does not read pip's settings; an index that pip was given is passed on.
 PIP_INDEX := $(shell $(PYTHON) -m pip config get global.index-url 2>/dev/null)
 
-.PHONY: run test check bench setup lock clean help
+.PHONY: run test style check bench setup lock clean help
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -20,10 +20,12 @@ run: $(READY) ## raw text to a pushed model, on the sample; CONFIG=my.yaml for y
 test: $(READY) ## the whole test run
 	$(BIN)/python -m pytest tests
 
-check: $(READY) ## style, types and the unit tier
+style: $(READY) ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+check: style ## style, types and the unit tier
 	$(BIN)/python -m pytest tests/unit
 
 bench: $(READY) ## measurements, each printed as ratios of one run

@@ -76,8 +76,9 @@ def _explain_split(
     if found.data_missing:
         yield Anomaly(split, "", "there are no rows", "Name files that have some, or change data.split.")
         return
-    classes = next(feature.string_domain.value for feature in schema.feature if feature.name == "label")
-    yield from _unknown_classes(split, classes, current, report)
+    for feature in schema.feature:
+        if feature.name == "label":
+            yield from _unknown_classes(split, feature.string_domain.value, current, report)
     measured = {drift.path.step[0]: drift.drift_measurements[0] for drift in found.drift_skew_info}
     for info in sorted(found.anomaly_info.values(), key=lambda info: info.path.step[0]):
         name = info.path.step[0]

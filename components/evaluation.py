@@ -61,7 +61,7 @@ def evaluate(
     # TFMA keeps no name for a model that is measured alone.
     slices, confusion = _results(output, "candidate" if baseline else None, task, len(labels))
     baseline_slices = _results(output, "baseline", task, len(labels))[0] if baseline else {}
-    reasons = judge(slices, baseline_slices, settings)
+    reasons = judge(slices, baseline_slices, settings, task)
     return Verdict(
         blessed=not reasons,
         reasons=reasons,
@@ -75,33 +75,43 @@ def evaluate(
 
 
 def _eval_config(task: Task, settings: EvaluationConfig, *, with_baseline: bool) -> tfma.EvalConfig:
+    outputs = task.outputs
+    by_output: dict[str, Any] = {
+        "label_keys": {name: output.label for name, output in outputs.items()},
+        "example_weight_keys": {name: output.weight for name, output in outputs.items()},
+        "prediction_keys": {name: output.prediction for name, output in outputs.items()},
+    }
+    if len(outputs) == 1:  # TFMA has other fields for a model with one output
+        by_output = {f"{field.removesuffix('s')}": next(iter(keys.values())) for field, keys in by_output.items()}
+
     def spec(name: str) -> tfma.ModelSpec:
         return tfma.ModelSpec(
             name=name,
             is_baseline=name == "baseline",
             signature_name=EXAMPLES_SIGNATURE,
             preprocessing_function_names=[TARGETS_SIGNATURE],
-            label_key="label_id",
-            example_weight_key="label_weight",
-            prediction_key="probabilities",
+            **by_output,
         )
 
-    metrics = [
-        tfma.MetricConfig(class_name=class_name, config=json.dumps({"name": name}))
-        for name, class_name in task.metrics.items()
-    ]
-    metrics.append(tfma.MetricConfig(class_name="WeightedExampleCount", config=json.dumps({"name": ROWS})))
-    metrics.append(
-        tfma.MetricConfig(
-            class_name="MultiClassConfusionMatrixAtThresholds",
-            config=json.dumps({"name": _CONFUSION, "thresholds": [0.0]}),
-        )
-    )
+    def metrics_of(output: str) -> tfma.MetricsSpec:
+        wanted = {name: metric.tfma for name, metric in task.metrics.items() if metric.output == output and metric.tfma}
+        if output == next(iter(outputs)):
+            wanted[ROWS] = "WeightedExampleCount"
+        metrics = [
+            tfma.MetricConfig(class_name=class_name, config=json.dumps({"name": name}))
+            for name, class_name in wanted.items()
+        ]
+        if output == task.confusion:
+            class_name, config = "MultiClassConfusionMatrixAtThresholds", {"name": _CONFUSION, "thresholds": [0.0]}
+            metrics.append(tfma.MetricConfig(class_name=class_name, config=json.dumps(config)))
+        weights = tfma.ExampleWeightOptions(weighted=True)
+        return tfma.MetricsSpec(metrics=metrics, example_weights=weights, output_names=[output] if output else [])
+
     slices = [[], [LENGTH] if settings.length_slices else None, *([column] for column in settings.slices)]
     return tfma.EvalConfig(
         model_specs=[spec("candidate"), *([spec("baseline")] if with_baseline else [])],
         slicing_specs=[tfma.SlicingSpec(feature_keys=keys) for keys in slices if keys is not None],
-        metrics_specs=[tfma.MetricsSpec(metrics=metrics, example_weights=tfma.ExampleWeightOptions(weighted=True))],
+        metrics_specs=[metrics_of(output) for output in outputs],
     )
 
 
@@ -122,12 +132,23 @@ def _results(output: str, model_name: str | None, task: Task, classes: int) -> t
     slices: Slices = {}
     confusion = np.zeros((classes, classes), int)
     for key, outputs in tfma.load_eval_result(output, model_name=model_name).slicing_metrics:
-        found = next(iter(next(iter(outputs.values())).values()))
+        found = {
+            name: value for output in outputs.values() for of_class in output.values() for name, value in of_class.items()
+        }
         name = ", ".join(_slice_name(column, value) for column, value in key) or OVERALL
-        slices[name] = {metric: float(found[metric]["doubleValue"]) for metric in (*task.metrics, ROWS)}
-        if name == OVERALL:
+        slices[name] = _numbers({metric: found[metric] for metric in (*task.metrics, ROWS) if metric in found}, task)
+        if name == OVERALL and _CONFUSION in found:
             confusion = _confusion(found[_CONFUSION], classes)
     return dict(sorted(slices.items(), key=lambda item: _natural(item[0]))), confusion.tolist()
+
+
+def _numbers(found: Mapping[str, Any], task: Task) -> dict[str, float]:
+    """What TFMA measured, and what follows from it, in the task's order."""
+    numbers = {name: float(value["doubleValue"]) for name, value in found.items()}
+    for name, metric in task.metrics.items():
+        if metric.function:
+            numbers[name] = metric.function(numbers[metric.of])
+    return {name: numbers[name] for name in (*task.metrics, ROWS)}
 
 
 def _natural(name: str) -> list[str]:

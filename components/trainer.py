@@ -9,6 +9,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,10 @@ from components.schema import labels_of
 from components.transform import vocabulary_of
 from models import checkpoints, inputs, training
 from models.encoder import Encoder, EncoderSize
-from models.task import Task, get_task
+from models.task import Context, Task, get_task
 from models.text import TextEncoder
-from pipeline.config import ModelConfig, TextConfig, TrainingConfig
+from pipeline.config import ModelConfig, PretrainingConfig, TextConfig, TrainingConfig
+from serving.contract import ENCODER
 from serving.signatures import ServedModel, export
 
 HISTORY = "history.jsonl"
@@ -44,6 +46,7 @@ def run_fn(args: Any) -> None:
         text=TextConfig.model_validate_json(settings["text"]),
         model=ModelConfig.model_validate_json(settings["model"]),
         settings=TrainingConfig.model_validate_json(settings["training"]),
+        pretraining=PretrainingConfig.model_validate_json(settings["pretraining"]),
         labels=labels_of(args.schema_path),
         vocab_path=vocabulary_of(args.transform_graph_path),
         feature_spec=tft.TFTransformOutput(args.transform_graph_path).transformed_feature_spec(),
@@ -66,6 +69,7 @@ def train_and_export(
     text: TextConfig,
     model: ModelConfig,
     settings: TrainingConfig,
+    pretraining: PretrainingConfig,
     labels: Sequence[str],
     vocab_path: str,
     feature_spec: dict[str, Any],
@@ -75,22 +79,36 @@ def train_and_export(
     model_folder: str,
     history_folder: str,
 ) -> training.TrainingResult:
-    text_encoder = TextEncoder.from_config(vocab_path, text)
+    context = Context(TextEncoder.from_config(vocab_path, text), tuple(labels), pretraining)
+
+    def corpus(files: Sequence[str], for_training: bool) -> inputs.Corpus:
+        prepare = task.prepare(context, for_training) if task.prepare else None
+        return replace(inputs.read_corpus(files, feature_spec), prepare=prepare)
+
     result = training.train(
         lambda: task.build(
-            make_encoder(model, text_encoder.vocab_size, settings.seed), labels, model.dropout, settings.seed
+            make_encoder(model, context.text.vocab_size, settings.seed), context, model.dropout, settings.seed
         ),
         task,
         settings,
-        inputs.read_corpus(train_files, feature_spec),
-        inputs.read_corpus(eval_files, feature_spec),
+        corpus(train_files, True),
+        corpus(eval_files, False),
         checkpoint_folder=checkpoint_folder,
         report=lambda record: events.emit(events.Training(record)),
     )
     if result.resumed_at:
         events.emit(events.Note(f"training went on from the checkpoint at step {result.resumed_at}"))
     card = {"pipeline": name, "task": task.name, "labels": list(labels), "text": text.model_dump(exclude={"vocab"})}
-    export(ServedModel(task, text_encoder, result.model, labels), model_folder, card)
+    export(ServedModel(task, context, result.model), model_folder, card)
+    if task.heads:
+        tokenizer = {"do_lower_case": text.lower, "strip_accents": text.strip_accents, "tokenizer_class": "BertTokenizer"}
+        checkpoints.save_encoder(
+            result.model.encoder,
+            f"{model_folder}/{ENCODER}",
+            heads=task.heads(result.model),
+            vocab=vocab_path,
+            tokenizer=tokenizer,
+        )
     tf.io.gfile.makedirs(history_folder)
     with tf.io.gfile.GFile(f"{history_folder}/{HISTORY}", "w") as file:
         file.write("".join(json.dumps(record) + "\n" for record in result.history))

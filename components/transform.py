@@ -20,7 +20,7 @@ from tfx.utils import io_utils, json_utils
 from components.artifacts import Vocabulary
 from components.schema import labels_of
 from components.vocabulary import VOCABULARY_FILE
-from models.task import get_task
+from models.task import Context, get_task
 from models.text import TextEncoder
 from pipeline.config import TextConfig
 
@@ -38,18 +38,22 @@ def preprocessing_fn(inputs: Mapping[str, Any], custom_config: Mapping[str, Any]
         lambda: TextEncoder.from_config(custom_config["vocab_path"], text), name="text_encoder"
     )
     tft.annotate_asset(VOCABULARY_FILE, VOCABULARY_FILE)
+    task = get_task(custom_config["task"])
     columns = {name: first_values(column) for name, column in inputs.items() if column.dtype == tf.string}
-    features = get_task(custom_config["task"]).features(columns, encoder, custom_config["labels"])
+    columns |= {name: tf.cast(as_ragged(inputs[name]), tf.int32) for name in task.number_keys}
+    features = task.features(columns, Context(encoder, tuple(custom_config["labels"])))
     # A tf.train.Example has integers of 64 bits only.
     return {name: tf.cast(x, tf.int64) if x.dtype == tf.int32 else x for name, x in features.items()}
 
 
+def as_ragged(column: tf.SparseTensor | tf.RaggedTensor) -> tf.RaggedTensor:
+    return tf.RaggedTensor.from_sparse(column) if isinstance(column, tf.SparseTensor) else column
+
+
 def first_values(column: tf.Tensor | tf.SparseTensor | tf.RaggedTensor) -> tf.Tensor:
     """[batch] string: the first value of each Example, "" where it has none."""
-    if isinstance(column, tf.SparseTensor):
-        column = tf.RaggedTensor.from_sparse(column)
-    if isinstance(column, tf.RaggedTensor):
-        column = column.to_tensor(default_value="", shape=[None, 1])
+    if not isinstance(column, tf.Tensor):
+        column = as_ragged(column).to_tensor(default_value="", shape=[None, 1])
     return column if column.shape.rank == 1 else column[:, 0]
 
 

@@ -36,13 +36,13 @@ def make_schema(data: DataConfig, validation: ValidationConfig, slices: Sequence
     keep the 20 most frequent values and a histogram of 1000, so they would lose the rare ones.
     """
     classes = data.labels or sorted(report["labels"]["train"])
-    if len(classes) < 2:
+    if data.label and len(classes) < 2:
         raise BertlineError(
             f"The training rows have {f'only the class {classes[0]!r}' if classes else 'no labels'} in column"
             f" {data.label!r}, and two classes are the least to learn from; check data.label and data.split."
         )
     schema = Schema()
-    for name, kind in (("text", BYTES), ("label", BYTES), ("words", INT)):
+    for name, kind in (("text", BYTES), *((("label", BYTES),) if data.label else ()), ("words", INT)):
         # No shapes: a row may lack a feature, and it is for the gate to say so.
         feature = schema.feature.add(name=name, type=kind)
         feature.presence.min_fraction = 1.0

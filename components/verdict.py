@@ -53,25 +53,34 @@ def check_metrics(task: Task, settings: EvaluationConfig) -> None:
             )
 
 
-def judge(slices: Slices, baseline: Slices, settings: EvaluationConfig) -> list[str]:
+def judge(slices: Slices, baseline: Slices, settings: EvaluationConfig, task: Task) -> list[str]:
     """Every bound that is not kept, as a sentence; none means blessed."""
+
+    def fails(metric: str, value: float, bound: float) -> str | None:
+        """How a value fails its bound, so that NaN does too; None if it keeps it."""
+        if task.metrics[metric].better == "higher":
+            return None if value >= bound else "below"
+        return None if value <= bound else "above"
+
     reasons = []
     for metric, bound in settings.thresholds.items():
         value = slices[OVERALL][metric]
-        if not value >= bound:  # so that NaN is refused too
-            reasons.append(f"{metric} {value:.4f} is below its bound {bound:g} on {OVERALL}")
+        if side := fails(metric, value, bound):
+            reasons.append(f"{metric} {value:.4f} is {side} its bound {bound:g} on {OVERALL}")
         if baseline:
             before = baseline[OVERALL][metric]
-            if not value >= before - settings.max_drop:
+            allowed = settings.max_drop if task.metrics[metric].better == "higher" else -settings.max_drop
+            if side := fails(metric, value, before - allowed):
                 reasons.append(
-                    f"{metric} {value:.4f} is more than {settings.max_drop:g} below {before:.4f} of the model that is"
+                    f"{metric} {value:.4f} is more than {settings.max_drop:g} {side} {before:.4f} of the model that is"
                     f" pushed now, on {OVERALL}"
                 )
     for metric, bound in settings.slice_thresholds.items():
         for name, values in slices.items():
-            if name != OVERALL and values[ROWS] >= settings.min_slice_rows and not values[metric] >= bound:
+            side = fails(metric, values[metric], bound)
+            if name != OVERALL and values[ROWS] >= settings.min_slice_rows and side:
                 reasons.append(
-                    f"{metric} {values[metric]:.4f} is below its bound {bound:g} on {name} ({values[ROWS]:.0f} rows)"
+                    f"{metric} {values[metric]:.4f} is {side} its bound {bound:g} on {name} ({values[ROWS]:.0f} rows)"
                 )
     return reasons
 

@@ -7,23 +7,31 @@ the epoch: the number of steps is known before the first one, and a killed train
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 TOKENS = "token_ids"
+OF_TOKENS = (TOKENS, "segment_ids")
+"""Features with one number a token."""
+
+
+Prepare = Callable[[dict[str, tf.Tensor], tf.Tensor], dict[str, tf.Tensor]]
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Rows of one split: ragged token ids, and one value a row of everything else."""
+    """Rows of one split: ragged token ids, other ragged numbers, and one value a row of everything else."""
 
     values: np.ndarray  # [tokens] int32
     starts: np.ndarray  # [rows + 1] int64
     targets: dict[str, np.ndarray]  # name -> [rows]
+    others: dict[str, tf.RaggedTensor] = field(default_factory=dict)  # name -> [rows, (numbers)] int32
+    prepare: Prepare | None = None
+    """(batch, seed) -> batch, for what is drawn anew each time."""
 
     @property
     def lengths(self) -> np.ndarray:
@@ -39,23 +47,37 @@ class Batch:
 
     rows: np.ndarray
     length: int
+    seed: int = 0
+    """Of what is drawn for this batch in this epoch."""
 
 
 def read_corpus(files: Sequence[str], feature_spec: Mapping[str, Any]) -> Corpus:
     """Reads transformed TFRecords; rows without a usable label are left out."""
     dataset = tf.data.TFRecordDataset(sorted(files), compression_type="GZIP", num_parallel_reads=1)
     dataset = dataset.batch(1024).map(lambda records: tf.io.parse_example(records, dict(feature_spec)))
-    values, lengths = [], []
-    targets: dict[str, list[np.ndarray]] = {name: [] for name in feature_spec if name != TOKENS}
+    dense: dict[str, list[np.ndarray]] = {}
+    values: dict[str, list[np.ndarray]] = {TOKENS: []}
+    lengths: dict[str, list[np.ndarray]] = {TOKENS: []}
     for parsed in dataset.prefetch(2):
-        values.append(parsed[TOKENS].flat_values.numpy().astype(np.int32))
-        lengths.append(parsed[TOKENS].row_lengths().numpy())
-        for name, parts in targets.items():
-            parts.append(parsed[name].numpy())
+        for name, found in parsed.items():
+            if isinstance(found, tf.RaggedTensor):
+                values.setdefault(name, []).append(found.flat_values.numpy().astype(np.int32))
+                lengths.setdefault(name, []).append(found.row_lengths().numpy())
+            else:
+                dense.setdefault(name, []).append(found.numpy())
+
+    def starts(name: str) -> np.ndarray:
+        return np.concatenate([[0], *lengths[name]]).cumsum()
+
     corpus = Corpus(
-        np.concatenate(values) if values else np.zeros(0, np.int32),
-        np.concatenate([[0], np.cumsum(np.concatenate(lengths))]) if lengths else np.zeros(1, np.int64),
-        {name: np.concatenate(parts) if parts else np.zeros(0) for name, parts in targets.items()},
+        np.concatenate([np.zeros(0, np.int32), *values[TOKENS]]),
+        starts(TOKENS),
+        {name: np.concatenate(parts) for name, parts in dense.items()},
+        {
+            name: tf.RaggedTensor.from_row_splits(np.concatenate(parts), starts(name))
+            for name, parts in values.items()
+            if name != TOKENS
+        },
     )
     labelled = corpus.targets.get("label_id")
     return corpus if labelled is None or (labelled >= 0).all() else _keep(corpus, np.flatnonzero(labelled >= 0))
@@ -64,7 +86,10 @@ def read_corpus(files: Sequence[str], feature_spec: Mapping[str, Any]) -> Corpus
 def _keep(corpus: Corpus, rows: np.ndarray) -> Corpus:
     ragged = tf.gather(_ragged(corpus), rows)
     return Corpus(
-        ragged.flat_values.numpy(), ragged.row_splits.numpy(), {name: v[rows] for name, v in corpus.targets.items()}
+        ragged.flat_values.numpy(),
+        ragged.row_splits.numpy(),
+        {name: value[rows] for name, value in corpus.targets.items()},
+        {name: tf.gather(value, rows) for name, value in corpus.others.items()},
     )
 
 
@@ -92,9 +117,11 @@ def plan(lengths: np.ndarray, batch_size: int, buckets: Sequence[int], *, seed: 
     for begin in range(0, len(leftover), batch_size):
         rows = leftover[begin : begin + batch_size]
         batches.append(Batch(rows, int(limits[bucket_of[rows].max()])))
+    seeds = np.arange(len(batches))
     if random is not None:
         random.shuffle(batches)  # type: ignore[arg-type]
-    return batches
+        seeds = random.integers(2**31, size=len(batches))
+    return [replace(batch, seed=int(drawn)) for batch, drawn in zip(batches, seeds, strict=True)]
 
 
 def batches(corpus: Corpus, planned: Sequence[Batch], batch_size: int) -> tf.data.Dataset:
@@ -103,7 +130,7 @@ def batches(corpus: Corpus, planned: Sequence[Batch], batch_size: int) -> tf.dat
     `weight` is a row's share of the batch's loss: 1/rows, and 0 for the rows that fill up a batch. The sum over all
     replicas is then the mean over the real rows, however they were dealt out.
     """
-    ragged = _ragged(corpus)
+    ragged = {TOKENS: _ragged(corpus), **corpus.others}
     targets = {name: tf.constant(value) for name, value in corpus.targets.items()}
     rows = np.zeros((len(planned), batch_size), np.int64)
     weights = np.zeros((len(planned), batch_size), np.float32)
@@ -111,20 +138,41 @@ def batches(corpus: Corpus, planned: Sequence[Batch], batch_size: int) -> tf.dat
         rows[index, : len(batch.rows)] = batch.rows
         weights[index, : len(batch.rows)] = 1.0 / len(batch.rows)
     lengths = np.asarray([batch.length for batch in planned], np.int32)
+    seeds = np.asarray([batch.seed for batch in planned], np.int64)
 
-    def gather(chosen: tf.Tensor, weight: tf.Tensor, length: tf.Tensor) -> dict[str, tf.Tensor]:
-        tokens = tf.gather(ragged, chosen)
-        filled = {name: tf.gather(value, chosen) for name, value in targets.items()}
+    def gather(chosen: tf.Tensor, weight: tf.Tensor, length: tf.Tensor, seed: tf.Tensor) -> dict[str, tf.Tensor]:
+        made = padded({name: tf.gather(value, chosen) for name, value in ragged.items()}, length)
         # Filling rows keep one token: attention over nothing at all would be 0/0.
-        sizes = tf.where(weight > 0, tokens.row_lengths(), tf.ones_like(tokens.row_lengths()))
-        return {
-            TOKENS: tf.ensure_shape(pad(tokens, length), [batch_size, None]),
-            "mask": tf.ensure_shape(tf.sequence_mask(sizes, length), [batch_size, None]),
-            "weight": weight,
-            **filled,
-        }
+        made["mask"] &= (weight > 0)[:, tf.newaxis] | (tf.range(length) == 0)
+        made = {name: tf.ensure_shape(value, [batch_size, None]) for name, value in made.items()}
+        made |= {"weight": weight, **{name: tf.gather(value, chosen) for name, value in targets.items()}}
+        return corpus.prepare(made, seed) if corpus.prepare else made
 
-    return tf.data.Dataset.from_tensor_slices((rows, weights, lengths)).map(gather).prefetch(4)
+    return tf.data.Dataset.from_tensor_slices((rows, weights, lengths, seeds)).map(gather).prefetch(4)
+
+
+def padded(features: Mapping[str, Any], length: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
+    """Features as the model takes them: ragged ones dense, with 0 after the last number, and `mask` for the tokens.
+
+    Args:
+      features: `token_ids` and whatever else there is. What is not of the tokens' lengths gets a mask of its own,
+        NAME_mask.
+      length: tokens to pad to; by default the longest text has as many.
+    """
+    tokens = features[TOKENS]
+    if length is None:
+        length = tf.maximum(tf.cast(tokens.bounding_shape()[1], tf.int32), 1)  # 1 for a request without any text
+    made = {}
+    for name, value in features.items():
+        if not isinstance(value, tf.RaggedTensor):
+            made[name] = value
+        elif name in OF_TOKENS:
+            made[name] = pad(value, length)
+        else:
+            made[name] = value.to_tensor()
+            made[f"{name}_mask"] = tf.sequence_mask(value.row_lengths(), tf.shape(made[name])[1])
+    made["mask"] = tf.sequence_mask(tokens.row_lengths(), length)
+    return made
 
 
 def pad(tokens: tf.RaggedTensor, length: tf.Tensor) -> tf.Tensor:

@@ -3,38 +3,92 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from pipeline.config import PretrainingConfig
 
 Tensors = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the functions of a task need besides tensors."""
+
+    text: Any
+    """The TextEncoder of the line."""
+    labels: tuple[str, ...]
+    """The classes, in the order of their ids."""
+    pretraining: PretrainingConfig = field(default_factory=PretrainingConfig)
+
+
+class Output(NamedTuple):
+    """One thing that a model is measured by: names of tensors of the evaluator's signatures."""
+
+    prediction: str
+    label: str
+    weight: str
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One number of the evaluation: a metric of TFMA over an output, or a function of another metric."""
+
+    tfma: str = ""
+    output: str = ""
+    of: str = ""
+    function: Callable[[float], float] | None = None
+    better: Literal["higher", "lower"] = "higher"
+    """A bound on the metric is a lower one if higher values are better, and an upper one otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """One file in `models/tasks/` makes one of these and calls it `TASK`.
 
-    Tensors travel under names: `features` makes them from raw columns, `build` consumes them, `answer` turns the
-    model's logits into what a caller of the served model reads.
+    Tensors travel under names. `features` makes them from the raw columns of Examples, `inputs.padded` makes a batch of
+    them, the model of `build` turns a batch into outputs, `answer` the outputs into what a caller of the served model
+    reads.
     """
 
     name: str
     text_keys: tuple[str, ...]
-    """Raw text features of an Example, in the order in which `features` and the served signature take them."""
-    features: Callable[[Mapping[str, Any], Any, Sequence[str]], Tensors]
-    """(raw columns [batch], TextEncoder, labels) -> `token_ids` (ragged) and the targets. TensorFlow ops only."""
+    """Raw text features of an Example, in the order in which the served signature takes them."""
+    number_keys: tuple[str, ...] = ()
+    """Raw features that are lists of whole numbers."""
+    features: Callable[[Mapping[str, Any], Context], Tensors]
+    """(raw columns) -> `token_ids` (ragged) and everything else that is learned from. TensorFlow ops only."""
+    request: Callable[[Mapping[str, Any], Context], Tensors]
+    """(text columns) -> the same for a caller's texts, without targets."""
+    prepare: Callable[[Context, bool], Callable[[Tensors, Any], Tensors]] | None = None
+    """(context, training) -> function of (batch, seed) that every batch goes through before it is learned from, where
+    something is to be drawn anew each time; the batch must follow from the seed."""
     build: Callable[..., Any]
-    """(encoder, labels, dropout) -> Keras model from `token_ids`, `segment_ids`, `mask` to logits."""
+    """(encoder, context, dropout, seed) -> a new Keras model from a batch to outputs, each time that it is called."""
     loss: Callable[[Any, Mapping[str, Any]], Any]
-    """(logits, batch) -> one loss an example, [batch]."""
-    answer: Callable[[Any, Sequence[str]], Tensors]
-    """(logits, labels) -> the outputs of the served signature."""
+    """(outputs, batch) -> one loss an example, [batch]."""
     correct: Callable[[Any, Mapping[str, Any]], Any]
-    """(logits, batch) -> 1.0 where the example is answered right, for the progress bar and the learning curve."""
-    metrics: Mapping[str, str]
-    """Metric name in the config -> its TFMA class."""
+    """(outputs, batch) -> share of each example that is answered right, for the progress bar and the learning curve."""
+    answer: Callable[[Any, Mapping[str, Any], Context], Tensors]
+    """(outputs, batch) -> the outputs of the served signature."""
     readable: Callable[[Mapping[str, Any]], str]
     """One answer of the served signature, as a person reads it."""
+    for_evaluation: Callable[[Tensors], Tensors] = staticmethod(lambda batch: batch)
+    """Every batch of the evaluator goes through it."""
+    measure: Callable[[Any, Mapping[str, Any], Context], Tensors]
+    """(outputs, batch) -> the predictions that the evaluator measures."""
+    targets: Callable[[Mapping[str, Any]], Tensors]
+    """(features) -> the labels and weights that the evaluator measures by."""
+    outputs: Mapping[str, Output]
+    """The first one counts the rows."""
+    metrics: Mapping[str, Metric]
+    """By their names in the config."""
+    confusion: str | None = None
+    """The output whose predictions are shares of the classes, if there is one."""
+    heads: Callable[[Any], dict[str, Any]] | None = None
+    """(model) -> its head's weights under Hugging Face's names, where the encoder itself is a result that others start
+    from: it is then left beside the served model as a checkpoint, with these."""
 
 
 def get_task(name: str) -> Task:

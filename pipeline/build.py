@@ -15,6 +15,7 @@ from components.evaluator import Evaluator
 from components.ingest.component import Ingest
 from components.ingest.files import digest
 from components.ingest.readers import check_inputs
+from components.pairs import SentencePairs
 from components.pusher import Publish
 from components.transform import Transform
 from components.validation import DataGate, SchemaFromConfig
@@ -66,9 +67,21 @@ def create_pipeline(config: Config) -> Pipeline:
         vocab_digest=file_fingerprint(config.text.vocab),
         code=code_fingerprint("components.vocabulary"),
     ).with_id("Vocabulary")
+    # What is learned from: the rows themselves, or, of documents, pairs of sentences.
+    learned, learned_schema, pairs = examples, schema.outputs["schema"], []
+    if config.task == "pretraining":
+        sentence_pairs = SentencePairs(
+            examples=examples,
+            vocabulary=vocabulary.outputs["vocabulary"],
+            text=text,
+            pretraining=config.pretraining.model_dump_json(exclude={"static", "next_sentence"}),
+            code=code_fingerprint("components.pairs"),
+        ).with_id("SentencePairs")
+        learned, learned_schema = sentence_pairs.outputs["pairs"], sentence_pairs.outputs["schema"]
+        pairs = [sentence_pairs]
     transform = Transform(
-        examples=examples,
-        schema=schema.outputs["schema"],
+        examples=learned,
+        schema=learned_schema,
         vocabulary=vocabulary.outputs["vocabulary"],
         task=config.task,
         text=text,
@@ -79,7 +92,7 @@ def create_pipeline(config: Config) -> Pipeline:
         custom_executor_spec=executor_spec.ExecutorClassSpec(trainer_executor.GenericExecutor),
         examples=transform.outputs["transformed_examples"],
         transform_graph=transform.outputs["transform_graph"],
-        schema=schema.outputs["schema"],
+        schema=learned_schema,
         train_args=trainer_pb2.TrainArgs(),
         eval_args=trainer_pb2.EvalArgs(),
         custom_config={
@@ -88,13 +101,14 @@ def create_pipeline(config: Config) -> Pipeline:
             "text": text,
             "model": config.model.model_dump_json(),
             "training": config.training.model_dump_json(),
+            "pretraining": config.pretraining.model_dump_json() if pairs else "{}",
             "checkpoints": str(config.home / "checkpoints"),
             "checkpoint_digest": file_fingerprint(config.model.checkpoint),
             "code": code_fingerprint("components.trainer", task_module),
         },
     ).with_id("Trainer")
     evaluator = Evaluator(
-        examples=examples,
+        examples=learned,
         model=trainer.outputs["model"],
         settings=config.evaluation.model_dump_json(),
         destination=str(config.push_path),
@@ -120,6 +134,7 @@ def create_pipeline(config: Config) -> Pipeline:
             schema,
             validator,
             vocabulary,
+            *pairs,
             transform,
             trainer,
             evaluator,

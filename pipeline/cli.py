@@ -14,11 +14,13 @@ from typing import Any
 
 import click
 
+from pipeline.checkpoint_command import checkpoint
 from pipeline.config_file import load, preset_names
 from pipeline.errors import BertlineError
 
 STEPS = (
-    "Ingest", "StatisticsGen", "Schema", "ExampleValidator", "Vocabulary", "Transform", "Trainer", "Evaluator", "Pusher",
+    "Ingest", "StatisticsGen", "Schema", "ExampleValidator", "Vocabulary", "SentencePairs", "Transform", "Trainer",
+    "Evaluator", "Pusher",
 )  # fmt: skip
 REFUSED = 3
 
@@ -48,6 +50,7 @@ def main() -> None:
     bertline run data.yaml        trains, evaluates, pushes and records
     bertline predict "some text"  asks the model that was pushed last
     bertline tokenize "some text" shows how a text is read
+    bertline checkpoint show DIR  tells what a checkpoint holds; convert writes it in another format
     """
 
 
@@ -103,12 +106,19 @@ def new(data: str, out: str | None) -> None:
 @click.argument("texts", nargs=-1)
 @click.option("--model", help="Folder of a SavedModel. [default: what the last run pushed]")
 @click.option("--workspace", default="workspace", show_default=True)
+@click.option("--mask", is_flag=True, help="Fill each [MASK] of the texts, by a pre-trained model.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-def predict(texts: tuple[str, ...], model: str | None, workspace: str, as_json: bool) -> None:
-    """Ask a pushed model. Without TEXTS, each line of the standard input is one."""
+def predict(texts: tuple[str, ...], model: str | None, workspace: str, mask: bool, as_json: bool) -> None:
+    """Ask a pushed model. Without TEXTS, each line of the standard input is one.
+
+    \b
+    bertline predict "A film to remember."               what the last run pushed
+    bertline predict --mask "The [MASK] sat on the mat."  a model of the task pretraining
+    """
     from pipeline.predict import answers
 
-    for line in answers(list(_given(texts)), model, workspace, as_json=as_json):
+    task_name = "pretraining" if mask else None
+    for line in answers(list(_given(texts)), model, workspace, as_json=as_json, task_name=task_name):
         click.echo(line)
 
 
@@ -141,6 +151,9 @@ def tokenize(texts: tuple[str, ...], vocab: str | None, reading: str | None, cas
     at_once = not texts and sys.stdin.isatty()
     for line in shown(_given(texts), vocab, reading=reading, cased=cased, as_json=as_json, at_once=at_once):
         click.echo(line)
+
+
+main.add_command(checkpoint)
 
 
 def _given(texts: tuple[str, ...]) -> Iterator[bytes]:

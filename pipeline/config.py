@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-Formats = Literal["csv", "tsv", "jsonl", "parquet"]
+Formats = Literal["csv", "tsv", "jsonl", "parquet", "documents"]
 Reading = Literal["original", "huggingface"]
 
 
@@ -50,11 +50,16 @@ class DataConfig(Frozen):
     eval: str | None = None
     """File or glob with the held-out rows."""
     format: Formats | None = None
-    """How the files are written; by default their ending says it (.gz and .bz2 are looked through)."""
+    """How the files are written; by default their ending says it (.gz and .bz2 are looked through). `documents` (.txt) is
+    plain text; see `data.documents` and `data.sentences`."""
     text: str = "text"
     """Column that holds the text."""
-    label: str = "label"
-    """Column that holds the class."""
+    label: str | None = "label"
+    """Column that holds the class; none for a task that learns from text alone."""
+    documents: Literal["empty lines", "headings"] = "empty lines"
+    """Of plain text: what parts its documents; headings are written ` = Title = `, as in WikiText."""
+    sentences: Literal["lines", "split"] = "lines"
+    """Of plain text: a sentence a line, or lines that are split where a sentence seems to end."""
     columns: tuple[str, ...] = ()
     """Names of the columns, for a CSV or TSV file without a header line."""
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
@@ -77,7 +82,7 @@ class DataConfig(Frozen):
     def _one_source(self) -> DataConfig:
         if (self.path is None) == (self.train is None) or (self.train is None) != (self.eval is None):
             raise ValueError("give either `path`, or both `train` and `eval`")
-        if self.text == self.label:
+        if self.label is not None and self.text == self.label:
             raise ValueError(f"`text` and `label` name the same column {self.text!r}")
         return self
 
@@ -92,6 +97,27 @@ class ValidationConfig(Frozen):
     """Largest change of any class's share against the last accepted run."""
     length_drift: float = Field(default=0.1, gt=0, le=1)
     """Largest Jensen-Shannon divergence of the text lengths against the last accepted run."""
+
+
+class PretrainingConfig(Frozen):
+    """Masked-language modelling and next-sentence prediction, for the task `pretraining`."""
+
+    masking: Literal["piece", "word", "span"] = "piece"
+    """What is masked together: single pieces, whole words, or runs of words."""
+    mask_share: float = Field(default=0.15, gt=0, lt=1)
+    """Share of the tokens to guess."""
+    max_masked: int = Field(default=20, ge=1, le=512)
+    """Tokens to guess in one example at most."""
+    static: bool = False
+    """Keep the masks that were drawn with the pairs, instead of drawing new ones in every epoch."""
+    next_sentence: bool = True
+    """Also learn whether the second half of an example follows the first."""
+    duplicates: int = Field(default=1, ge=1, le=100)
+    """How often the training documents are cut into pairs, each time in another way."""
+    short_share: float = Field(default=0.1, ge=0, le=1)
+    """Share of the documents that are cut into shorter pairs."""
+    seed: int = Field(default=42, ge=0, lt=2**31)
+    """Seeds the pairs and the masks that are drawn with them."""
 
 
 class TextConfig(Frozen):
@@ -138,7 +164,8 @@ class ModelConfig(Frozen):
     """The encoder: somebody's checkpoint, or a size that starts from nothing."""
 
     checkpoint: str | None = None
-    """Folder with `config.json`, `model.safetensors` and `vocab.txt`."""
+    """What to start from: a folder of Hugging Face (safetensors or .bin), of the original BERT (TF1) or of Keras, or a
+    model that the task `pretraining` has pushed."""
     size: Literal["tiny", "mini", "small", "minilm", "base", "large"] = "tiny"
     """Size of an encoder from scratch; the numbers below override it one by one."""
     layers: int | None = Field(default=None, ge=1, le=96)
@@ -173,14 +200,34 @@ class TrainingConfig(Frozen):
     epochs: int = Field(default=2, ge=1, le=1000)
     batch_size: int = Field(default=32, ge=1, le=65536)
     """Examples a step, over all devices together."""
+    accumulate: int = Field(default=1, ge=1, le=4096)
+    """Parts that a step's examples are worked through in, one after the other, to save memory. The gradients are those of
+    the whole batch."""
+    optimizer: Literal["adamw", "adam_reference", "lamb"] = "adamw"
+    """`adamw`; `adam_reference`, the original BERT's, which does not correct the bias of young moments; or `lamb`, for
+    large batches."""
     learning_rate: float | None = Field(default=None, gt=0, lt=1)
     """Peak learning rate; 5e-5 from a checkpoint and 5e-4 from scratch by default."""
     warmup: float = Field(default=0.1, ge=0, lt=1)
-    """Share of the steps over which the learning rate rises; afterwards it falls linearly to 0."""
+    """Share of the steps over which the learning rate rises; afterwards it follows `schedule`."""
+    schedule: Literal["linear", "cosine", "inverse_sqrt", "constant"] = "linear"
+    """The learning rate after the warm-up: `linear` and `cosine` fall to 0 at the last step."""
+    layer_decay: float = Field(default=1.0, gt=0, le=1)
+    """Factor of the learning rate from one encoder layer to the one below: 1 for the head, then smaller and smaller down
+    to the embeddings."""
     weight_decay: float = Field(default=0.01, ge=0)
     """Decoupled decay, not on biases and layer norms."""
     clip_norm: float = Field(default=1.0, gt=0)
     """Bound of the global gradient norm."""
+    lora: int | None = Field(default=None, ge=1, le=1024)
+    """Rank of low-rank adapters on queries and values. Only they and the head are trained, beside a checkpoint's frozen
+    encoder, and they are added up into its weights before the export."""
+    lora_alpha: float = Field(default=16.0, gt=0)
+    """Strength of the adapters: their product is multiplied by alpha / rank."""
+    early_stopping: int | None = Field(default=None, ge=1)
+    """Stop after so many epochs in a row without a lower loss on the held-out rows."""
+    keep: Literal["last", "best"] = "last"
+    """Which weights are exported: those of the last step, or of the epoch with the lowest loss on the held-out rows."""
     seed: int = Field(default=42, ge=0, lt=2**31)
     """Seeds weights, order and dropout."""
     buckets: tuple[int, ...] = (*range(8, 48, 4), *range(48, 96, 8), *range(96, 192, 16), *range(192, 513, 32))
@@ -191,6 +238,14 @@ class TrainingConfig(Frozen):
     """Devices of the MirroredStrategy, for example [GPU:0, GPU:1]; by default every GPU, or the CPU."""
     xla: bool = False
     """Compile the step with XLA, once a bucket length: for long trainings, with few `buckets`."""
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """Numbers that a step computes with; weights, and the exported model, are float32 in any case. `auto` is bfloat16 on
+    GPUs that have it, and else float32."""
+    gradient_checkpointing: bool = False
+    """Compute each encoder layer a second time for its gradients instead of keeping it: less memory, about a third more
+    time."""
+    tensorboard: bool = False
+    """Write the learning curves as TensorBoard events too, to a folder `tensorboard` beside the checkpoints."""
 
     @field_validator("buckets")
     @classmethod
@@ -199,14 +254,21 @@ class TrainingConfig(Frozen):
             raise ValueError("bucket lengths must rise, from 4 tokens on")
         return value
 
+    @model_validator(mode="after")
+    def _parts_are_equal(self) -> TrainingConfig:
+        if self.batch_size % self.accumulate:
+            raise ValueError(f"batch_size={self.batch_size} cannot be worked through in {self.accumulate} equal parts")
+        return self
+
 
 class EvaluationConfig(Frozen):
     """What a model must reach to be pushed."""
 
     thresholds: dict[str, float]
-    """Lower bound of each metric, for example {accuracy: 0.8}. At least one: without a bound nothing could be refused."""
+    """Bound of each metric, for example {accuracy: 0.8}: a lower one, or an upper one where less is better, as of a loss.
+    At least one: without a bound nothing could be refused."""
     slice_thresholds: dict[str, float] = Field(default_factory=dict)
-    """Lower bound of each metric that every slice with enough rows must reach."""
+    """Bound of each metric that every slice with enough rows must keep."""
     slices: tuple[str, ...] = ()
     """Columns whose values are evaluated one by one."""
     length_slices: tuple[int, ...] = (10, 20, 40)
@@ -214,7 +276,7 @@ class EvaluationConfig(Frozen):
     min_slice_rows: int = Field(default=50, ge=1)
     """Smaller slices are shown but never judged."""
     max_drop: float = Field(default=0.01, ge=0, lt=1)
-    """How far each metric with a threshold may fall below the model that is pushed now."""
+    """How much worse than that of the model that is pushed now each metric with a threshold may be."""
 
     @field_validator("thresholds")
     @classmethod
@@ -261,6 +323,7 @@ class Config(Frozen):
     data: DataConfig
     validation: ValidationConfig = ValidationConfig()
     text: TextConfig = TextConfig()
+    pretraining: PretrainingConfig = PretrainingConfig()
     model: ModelConfig = ModelConfig()
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig
@@ -283,6 +346,12 @@ class Config(Frozen):
             raise ValueError(
                 f"evaluation.slices: {sorted(reserved)} are names of our own; texts are sliced by length anyway"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _pretraining_reads_masks(self) -> Config:
+        if self.task == "pretraining" and self.text.reading == "original":
+            raise ValueError("text.reading must be huggingface for pretraining: the other one splits a [MASK] in a text")
         return self
 
     # Where things are: the one place that knows the shape of the workspace.

@@ -16,8 +16,10 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from models.checkpoints.formats import find
 from pipeline.config import Config, nearest, without_password
 from pipeline.errors import BertlineError
+from serving.contract import ENCODER
 
 PRESET_FOLDER = Path(__file__).parent / "presets"
 
@@ -46,6 +48,7 @@ def load(source: str, overrides: Sequence[str] = (), *, workspace: str | None = 
         raw["workspace"] = workspace
     _resolve_paths(raw, base=Path.cwd() if path.parent == PRESET_FOLDER else path.parent.resolve())
     _apply_checkpoint_defaults(raw)
+    _apply_task_defaults(raw)
     try:
         return Config.model_validate(raw)
     except ValidationError as error:
@@ -152,9 +155,13 @@ def _apply_checkpoint_defaults(raw: dict[str, Any]) -> None:
     if not isinstance(checkpoint, str):
         return
     folder = Path(checkpoint)
-    for name in ("config.json", "model.safetensors"):
-        if not (folder / name).is_file():
-            raise BertlineError(f"model.checkpoint: {folder} has no {name}; name a Hugging Face BERT folder.")
+    if (folder / ENCODER).is_dir():  # a model that this line has pre-trained
+        folder = folder / ENCODER
+        model["checkpoint"] = str(folder)  # type: ignore[index]
+    try:
+        folder = find(folder).folder  # of a .keras file, the folder that it is in
+    except BertlineError as error:
+        raise BertlineError(f"model.checkpoint: {error}") from None
     text = raw["text"] = dict(text or {})
     if (folder / "vocab.txt").is_file():
         text.setdefault("vocab", str(folder / "vocab.txt"))
@@ -164,6 +171,14 @@ def _apply_checkpoint_defaults(raw: dict[str, Any]) -> None:
         )
     for key, value in checkpoint_text(folder).items():
         text.setdefault(key, value)
+
+
+def _apply_task_defaults(raw: dict[str, Any]) -> None:
+    """Pre-training reads text without labels, and [MASK] in a request as one piece."""
+    data, text = raw.get("data"), raw.setdefault("text", {})
+    if raw.get("task") == "pretraining" and isinstance(data, dict) and isinstance(text, dict):
+        data.setdefault("label", None)
+        text.setdefault("reading", "huggingface")
 
 
 def checkpoint_text(folder: Path) -> dict[str, Any]:

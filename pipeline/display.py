@@ -154,8 +154,9 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
     before = summary.baseline.get("pushed")
     if before:
         yield "pushed before", "  ".join(f"{name} {value:.4f}" for name, value in before.items() if name != "rows")
+    first = next(iter(summary.metrics), "")
     for name, values in summary.slices.items():
-        yield f"  {name}", f"accuracy {values['accuracy']:.4f} on {values['rows']:.0f} rows"
+        yield f"  {name}", f"{first} {values[first]:.4f} on {values['rows']:.0f} rows"
     if summary.anomalies_allowed:
         yield "anomalies", "[yellow]allowed by --allow-anomalies[/]"
     if summary.blessed is not None:

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pipeline import environment, summary
 from pipeline.errors import BertlineError
 from serving.contract import DEFAULT_SIGNATURE, read_card
@@ -14,8 +16,10 @@ from serving.contract import DEFAULT_SIGNATURE, read_card
 _BATCH = 64
 
 
-def answers(texts: Sequence[bytes], model: str | None, workspace: str, *, as_json: bool) -> Iterator[str]:
-    """One line for each text: the classes with their probabilities, or the same as JSON."""
+def answers(
+    texts: Sequence[bytes], model: str | None, workspace: str, *, as_json: bool, task_name: str | None = None
+) -> Iterator[str]:
+    """What the model says of each text, for a person or as JSON; `task_name` is the task that it must have."""
     folder = Path(model) if model else _last_pushed(workspace)
     if not (folder / "saved_model.pb").is_file():
         raise BertlineError(f"{folder}: there is no SavedModel here.")
@@ -25,7 +29,10 @@ def answers(texts: Sequence[bytes], model: str | None, workspace: str, *, as_jso
 
     from models.task import get_task
 
-    task = get_task(read_card(folder)["task"])
+    card = read_card(folder)
+    if task_name and card.get("task") != task_name:
+        raise BertlineError(f"{folder}: its task is {card.get('task')}, not {task_name}; name another model by --model.")
+    task = get_task(card["task"])
     serve = tf.saved_model.load(str(folder)).signatures[DEFAULT_SIGNATURE]
     for begin in range(0, len(texts), _BATCH):
         batch = texts[begin : begin + _BATCH]
@@ -43,10 +50,10 @@ def _last_pushed(workspace: str) -> Path:
     return Path(last["pushed_path"])
 
 
-def _plain(given: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: value.decode()
-        if isinstance(value, bytes)
-        else [v.decode() if isinstance(v, bytes) else float(v) for v in value]
-        for name, value in given.items()
-    }
+def _plain(value: Any) -> Any:
+    """Numpy's values as JSON has them."""
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, np.ndarray | list):
+        return [_plain(item) for item in value]
+    return value.decode() if isinstance(value, bytes) else float(value)

@@ -83,8 +83,9 @@ def _next_commands(config: Config, source: str) -> list[tuple[str, str]]:
     elsewhere = "" if config.workspace == f"{here}workspace" else f" --workspace {config.workspace.replace(here, '')}"
     store = without_password(config.tracking_uri).replace(here, "")
     again = f"run {source}{elsewhere} --set training.epochs={config.training.epochs + 1}"
+    asked = '--mask "The [MASK] is over."' if config.task == "pretraining" else '"A film to remember."'
     return [
-        (f'{program}bertline predict{elsewhere} "A film to remember."', "ask the pushed model"),
+        (f"{program}bertline predict{elsewhere} {asked}", "ask the pushed model"),
         (f"{program}mlflow ui --backend-store-uri {store}", "curves, slices and the confusion matrix, beside other runs"),
         (f"{program}bertline {again}", "train longer; only the Trainer and what follows run"),
     ]

@@ -13,6 +13,8 @@ TOKENIZE_SIGNATURE = "tokenize"
 
 CARD = Path("assets.extra") / "bertline.json"
 """The card inside each model. TensorFlow Serving ignores what it does not know in `assets.extra`."""
+ENCODER = Path("assets.extra") / "encoder"
+"""The Hugging Face folder of an encoder that other trainings may start from, inside each model that was pre-trained."""
 
 
 def read_card(folder: str | Path) -> dict[str, Any]:

@@ -5,23 +5,22 @@ A server needs TensorFlow and tensorflow_text to load it, and nothing of ours.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from models.inputs import pad
-from models.task import Task
+from models.inputs import TOKENS, padded
+from models.task import Context, Task
 from serving.contract import DEFAULT_SIGNATURE, EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, TOKENIZE_SIGNATURE, write_card
 
 
 class ServedModel(tf.Module):
     """Text encoder and trained model in one graph."""
 
-    def __init__(self, task: Task, text_encoder: Any, model: Any, labels: Sequence[str]) -> None:
+    def __init__(self, task: Task, context: Context, model: Any) -> None:
         super().__init__(name="served")
-        self.text_encoder, self.model = text_encoder, model
-        self._task, self._labels = task, tuple(labels)
+        self.text_encoder, self.model = context.text, model  # tracked, and so exported
+        self._task, self._context = task, context
         texts = [tf.TensorSpec([None], tf.string, name=key) for key in task.text_keys]
         records = [tf.TensorSpec([None], tf.string, name="examples")]
         self.predict = tf.function(self._predict, input_signature=texts, autograph=False)
@@ -37,35 +36,33 @@ class ServedModel(tf.Module):
             TOKENIZE_SIGNATURE: self.tokenize,
         }
 
-    def _features(self, *texts: tf.Tensor, label: tf.Tensor | None = None) -> dict[str, Any]:
-        columns = dict(zip(self._task.text_keys, texts, strict=True))
-        columns["label"] = tf.fill(tf.shape(texts[0]), "") if label is None else label
-        return self._task.features(columns, self.text_encoder, self._labels)
+    def _request(self, *texts: tf.Tensor) -> dict[str, Any]:
+        return self._task.request(dict(zip(self._task.text_keys, texts, strict=True)), self._context)
 
     def _predict(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        tokens = self._features(*texts)["token_ids"]
-        length = tf.maximum(tf.cast(tokens.bounding_shape()[1], tf.int32), 1)  # 1 for a request without any text
-        batch = {"token_ids": pad(tokens, length), "mask": tf.sequence_mask(tokens.row_lengths(), length)}
-        return self._task.answer(self.model(batch, training=False), self._labels)
+        batch = padded(self._request(*texts))
+        return self._task.answer(self.model(batch, training=False), batch, self._context)
 
     def _tokenize(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        tokens = self._features(*texts)["token_ids"]
-        return {"token_ids": tokens.to_tensor(), "lengths": tokens.row_lengths()}
+        tokens = self._request(*texts)[TOKENS]
+        return {TOKENS: tokens.to_tensor(), "lengths": tokens.row_lengths()}
 
-    def _columns(self, records: tf.Tensor) -> dict[str, tf.Tensor]:
-        names = (*self._task.text_keys, "label")
-        return tf.io.parse_example(records, {name: tf.io.FixedLenFeature([], tf.string, "") for name in names})
+    def _features(self, records: tf.Tensor) -> dict[str, Any]:
+        """The features of raw Examples, as Transform makes them."""
+        names = (*(() if self._task.number_keys else self._task.text_keys), "label")
+        spec = {name: tf.io.FixedLenFeature([], tf.string, "") for name in names}
+        spec |= {name: tf.io.RaggedFeature(tf.int64) for name in self._task.number_keys}
+        columns = tf.io.parse_example(records, spec)
+        columns |= {name: tf.cast(columns[name], tf.int32) for name in self._task.number_keys}
+        return self._task.features(columns, self._context)
 
     def _predict_examples(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        columns = self._columns(examples)
-        return self._predict(*(columns[key] for key in self._task.text_keys))
+        batch = self._task.for_evaluation(padded(self._features(examples)))
+        outputs = self.model(batch, training=False)
+        return self._task.measure(outputs, batch, self._context)
 
     def _evaluation_targets(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The targets of raw Examples as numbers; a row without a usable label has no weight."""
-        columns = self._columns(examples)
-        features = self._features(*(columns[key] for key in self._task.text_keys), label=columns["label"])
-        usable = features["label_id"] >= 0
-        return {"label_id": tf.maximum(features["label_id"], 0), "label_weight": tf.cast(usable, tf.float32)}
+        return self._task.targets(self._features(examples))
 
 
 def export(served: ServedModel, folder: str, card: dict[str, Any]) -> None:

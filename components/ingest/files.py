@@ -29,6 +29,7 @@ _FORMAT_OF_ENDING = {
     ".ndjson": "jsonl",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".txt": "documents",
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from components.ingest import delimited, jsonl, parquet
+from components.ingest import delimited, documents, jsonl, parquet
 from components.ingest.files import InputFile, find_files, nearest, readable
 from components.ingest.records import UNREADABLE, BadRow, Row, bad_row
 from pipeline.config import DataConfig
@@ -26,6 +26,7 @@ READERS: dict[str, Reader] = {
     "tsv": Reader(delimited.columns, delimited.read),
     "jsonl": Reader(jsonl.columns, jsonl.read),
     "parquet": Reader(parquet.columns, parquet.read),
+    "documents": Reader(documents.columns, documents.read),
 }
 
 
@@ -43,7 +44,7 @@ def read(file: InputFile, data: DataConfig, columns: Collection[str] | None = No
 
 def needed_columns(data: DataConfig, slices: Sequence[str] = ()) -> dict[str, str]:
     """Column -> the setting that names it."""
-    named = {data.text: "data.text", data.label: "data.label"}
+    named = {data.text: "data.text"} | ({data.label: "data.label"} if data.label else {})
     for name, setting in ((data.split.column, "data.split.column"), (data.split.group, "data.split.group")):
         if name is not None and data.path is not None:  # files that are a split each need no column for it
             named.setdefault(name, setting)
@@ -72,5 +73,8 @@ def check_inputs(data: DataConfig, slices: Sequence[str] = ()) -> list[InputFile
 def _missing_column(file: InputFile, data: DataConfig, name: str, setting: str, known: list[str]) -> str:
     shown = ", ".join(column if len(column) <= 40 else f"{column[:40]}…" for column in known)
     headerless = file.format in ("csv", "tsv") and not data.columns
+    if file.format == "documents":
+        remedy = "set data.format to csv or tsv if it has some, or use the task pretraining"
+        return f"{file.path}: {setting}: plain text has no columns, so none {name!r}; {remedy}."
     hint = " If line 1 is not a header, name the columns in data.columns." if headerless else ""
     return f"{file.path}: {setting}: there is no column {name!r}{nearest(name, known) or '.'} Columns: {shown}.{hint}"

@@ -121,6 +121,8 @@ def judge(report: dict[str, Any], data: DataConfig, first_bad: dict[str, Any] | 
         if not kept[split]:
             remedy = "check data.split and data.exclude" if data.path else f"check data.{split} and data.exclude"
             raise BertlineError(f"No {what} rows are left ({counted}); {remedy}, or give more rows.")
+    if data.label is None:
+        return
     classes = {label: count for split in SPLITS for label, count in report["labels"][split].items()}
     kept_rows = f"{sum(kept.values()):,} rows"
     if not classes:

@@ -63,9 +63,11 @@ def sort_row(row: Row, data: DataConfig, file_split: str | None, slices: Sequenc
     split = file_split or split_of(row, data)
     if isinstance(split, BadRow):
         return split
-    given = {"text": row.values.get(data.text), "label": row.values.get(data.label)}
+    columns = {"text": data.text} | ({"label": data.label} if data.label else {})
+    given = {name: row.values.get(column) for name, column in columns.items()}
     present = {name: value for name, value in given.items() if value is not None and value.strip()}
-    missing = tuple(what for name, what in (("text", EMPTY_TEXT), ("label", MISSING_LABEL)) if name not in present)
+    lacking = {"text": EMPTY_TEXT, "label": MISSING_LABEL}
+    missing = tuple(lacking[name] for name in columns if name not in present)
     if missing and data.incomplete == "quarantine":
         column = data.text if missing[0] == EMPTY_TEXT else data.label
         return bad_row(row.file, row.line, missing[0], f"{missing[0]} (column {column!r})", as_raw(row.values))

@@ -9,11 +9,15 @@ import keras
 import tensorflow as tf
 
 from models.encoder import Dropout, Encoder
-from models.task import Task, Tensors
+from models.task import Context, Metric, Output, Task, Tensors
 
 
-def features(columns: Mapping[str, tf.Tensor], encoder: Any, labels: Sequence[str]) -> Tensors:
-    return {"token_ids": encoder(columns["text"]), "label_id": label_ids(columns["label"], labels)}
+def features(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
+    return {**request(columns, context), "label_id": label_ids(columns["label"], context.labels)}
+
+
+def request(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
+    return {"token_ids": context.text(columns["text"])}
 
 
 def label_ids(names: tf.Tensor, labels: Sequence[str]) -> tf.Tensor:
@@ -52,8 +56,8 @@ def correct(logits: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
     return tf.cast(tf.argmax(logits, axis=-1) == batch["label_id"], tf.float32)
 
 
-def answer(logits: tf.Tensor, labels: Sequence[str]) -> Tensors:
-    names = tf.constant(list(labels))
+def answer(logits: tf.Tensor, batch: Mapping[str, tf.Tensor], context: Context) -> Tensors:
+    names = tf.constant(list(context.labels))
     probabilities = tf.nn.softmax(logits)
     return {
         "label": tf.gather(names, tf.argmax(logits, axis=-1)),
@@ -68,17 +72,28 @@ def readable(given: Mapping[str, Any]) -> str:
     return "  ".join(f"{name.decode()} {share:.3f}" for share, name in ranked[:5])
 
 
+def targets(features: Mapping[str, tf.Tensor]) -> Tensors:
+    """A row without a usable label has no weight."""
+    label_id = features["label_id"]
+    return {"label_id": tf.maximum(label_id, 0), "label_weight": tf.cast(label_id >= 0, tf.float32)}
+
+
 TASK = Task(
     name="classification",
     text_keys=("text",),
     features=features,
-    build=lambda encoder, labels, dropout, seed: Classifier(encoder, len(labels), dropout, seed),
+    request=request,
+    build=lambda encoder, context, dropout, seed: Classifier(encoder, len(context.labels), dropout, seed),
     loss=loss,
-    answer=answer,
     correct=correct,
-    metrics={
-        "accuracy": "SparseCategoricalAccuracy",
-        "cross_entropy": "SparseCategoricalCrossentropy",
-    },
+    answer=answer,
     readable=readable,
+    measure=answer,
+    targets=targets,
+    outputs={"": Output("probabilities", "label_id", "label_weight")},
+    metrics={
+        "accuracy": Metric("SparseCategoricalAccuracy"),
+        "cross_entropy": Metric("SparseCategoricalCrossentropy", better="lower"),
+    },
+    confusion="",
 )

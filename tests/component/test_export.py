@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from models.encoder import Encoder, EncoderSize
-from models.task import get_task
+from models.task import Context, get_task
 from models.text import TextEncoder
 from serving.contract import read_card
 from serving.signatures import ServedModel, export
@@ -26,9 +26,10 @@ def exported(tmp_path_factory):
     vocab.write_text("\n".join(PIECES) + "\n", encoding="utf-8")
     task, text_encoder = get_task("classification"), TextEncoder(str(vocab), seq_len=16)
     size = EncoderSize(vocab_size=len(PIECES), layers=2, hidden=8, heads=2, intermediate=16)
-    model = task.build(Encoder(size, seed=1), LABELS, 0.1, 1)
+    context = Context(text_encoder, tuple(LABELS))
+    model = task.build(Encoder(size, seed=1), context, 0.1, 1)
     model.head.kernel.assign(model.head.kernel * 50)  # so that answers differ visibly
-    export(ServedModel(task, text_encoder, model, LABELS), str(folder / "model"), {"task": task.name})
+    export(ServedModel(task, context, model), str(folder / "model"), {"task": task.name})
     vocab.unlink()  # the model must carry its own
     tokens = text_encoder(tf.constant(TEXTS))
     batch = {"token_ids": tokens.to_tensor(), "mask": tf.sequence_mask(tokens.row_lengths())}

@@ -260,3 +260,9 @@ def test_the_line_stops_at_an_anomaly_and_goes_on_when_it_is_allowed(tmp_path):
     }
     assert sorted(name for anomalies in found.values() for name in anomalies.anomaly_info) == ["label"]
     assert set(read_baseline(tmp_path / "baseline")) == {"train", "eval"}
+
+
+def test_text_alone_has_a_schema_without_labels_and_no_anomaly_for_it():
+    data = Data(DATA.model_copy(update={"label": None}), train=[(SHORT, None)] * 40, eval=[(SHORT, None)] * 10)
+    assert [feature.name for feature in data.schema.feature] == ["text", "words"]
+    assert data.anomalies() == []

@@ -1,10 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.inputs import Corpus, batches, plan, read_corpus
+from models.inputs import Batch, Corpus, batches, plan, read_corpus
 
 BUCKETS = (8, 16, 32)
 
@@ -67,3 +69,28 @@ def test_rows_without_a_usable_label_are_left_out(tmp_path):
     read = read_corpus([path], spec)
     assert read.values.tolist() == [1, 2, 3, 5, 6] and read.starts.tolist() == [0, 3, 5]
     assert read.targets["label_id"].tolist() == [0, 1]
+
+
+def test_other_ragged_features_keep_their_rows_and_get_a_mask_of_their_own():
+    rows = corpus([3, 5, 4])
+    segments = tf.RaggedTensor.from_row_splits(np.arange(12, dtype=np.int32), rows.starts)
+    places = tf.ragged.constant([[1], [2, 3], []], dtype=tf.int32)
+    rows = replace(rows, others={"segment_ids": segments, "places": places})
+    planned = [Batch(np.asarray([2, 1]), 6)]
+    (batch,) = batches(rows, planned, 3)
+    assert batch["segment_ids"].numpy().tolist() == [[8, 9, 10, 11, 0, 0], [3, 4, 5, 6, 7, 0], [0, 1, 2, 0, 0, 0]]
+    assert batch["places"].numpy()[:2].tolist() == [[0, 0], [2, 3]]
+    assert batch["places_mask"].numpy()[:2].tolist() == [[False, False], [True, True]]
+    assert batch["mask"].numpy().sum(axis=1).tolist() == [4, 5, 1]  # the last row fills up, and keeps one token
+
+
+def test_what_is_drawn_for_a_batch_is_new_in_each_epoch_and_the_same_in_each_run():
+    lengths = np.full(40, 5)
+
+    def seeds(epoch, seed=7):
+        return [batch.seed for batch in plan(lengths, 4, BUCKETS, seed=seed, epoch=epoch)]
+
+    assert seeds(0) == seeds(0) and len(set(seeds(0) + seeds(1))) == 20 and seeds(0) != seeds(0, seed=8)
+    prepared = replace(corpus(lengths), prepare=lambda batch, seed: {**batch, "seed": seed})
+    planned = plan(lengths, 4, BUCKETS, seed=7)
+    assert [int(batch["seed"]) for batch in batches(prepared, planned, 4)] == [batch.seed for batch in planned]

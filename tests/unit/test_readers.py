@@ -18,9 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.ingest import delimited, files, records
+from components.ingest.documents import split_sentences
 from components.ingest.files import InputFile, digest, find_files
 from components.ingest.readers import READERS, check_inputs, read
-from components.ingest.records import BadRow, Row
+from components.ingest.records import ENCODING, BadRow, Row
 from pipeline.config import DataConfig, Formats
 from pipeline.errors import BertlineError
 
@@ -240,7 +241,8 @@ def test_every_format_of_the_config_has_a_reader():
         ("a.csv", "text,label\n", {}, ["a.csv", "no rows"]),
         ("a.jsonl", "\n", {}, ["a.jsonl", "empty"]),
         ("a.jsonl", "[1]\n", {}, ["a.jsonl:1", "not an object"]),
-        ("a.txt", "text,label\na,x\n", {}, ["a.txt", "'.txt'", "data.format"]),
+        ("a.dat", "text,label\na,x\n", {}, ["a.dat", "'.dat'", "data.format"]),
+        ("a.txt", "text,label\na,x\n", {}, ["a.txt", "plain text has no columns", "data.format"]),
         ("a.csv", "texts,label\na,x\n", {}, ["data.text", "'text'", "did you mean 'texts'", "texts, label"]),
         ("a.csv", "text,label\na,x\n", {"label": "category"}, ["data.label", "text, label", "data.columns"]),
         ("a.csv", "text,label\na,x\n", {"exclude": {"kind": ["x"]}}, ["data.exclude", "'kind'"]),
@@ -316,3 +318,39 @@ def test_the_digest_is_of_names_and_content_not_of_folders(tmp_path):
         (tmp_path / folder).mkdir()
         digests.append(digest(data_for(written(tmp_path / folder, name, content))))
     assert digests[0] == digests[1] and len(set(digests)) == 3
+
+
+def documents(path, **settings):
+    found = list(read(InputFile(path, "documents", None), data_for(path, label=None, **settings)))
+    return [row.values["text"].split("\n") if isinstance(row, Row) else row.kind for row in found], [r.line for r in found]
+
+
+def test_documents_are_parted_by_empty_lines(tmp_path):
+    path = written(tmp_path, "a.txt", "\n\none .\n two .\r\n\n \nthree .\n\n")
+    assert documents(path) == ([["one .", "two ."], ["three ."]], [3, 7])
+
+
+def test_documents_begin_at_headings_and_lines_are_split_into_sentences(tmp_path):
+    text = " = First = \n \n One . Two ! \n \n = = Part = = \n Three = 3 . \n \n = Second = \n \n Four .\n"
+    path = written(tmp_path, "a.txt", text)
+    found, lines = documents(path, documents="headings", sentences="split")
+    assert found == [["One .", "Two !", "Three = 3 ."], ["Four ."]] and lines == [3, 10]
+
+
+def test_a_line_that_is_not_utf_8_is_one_bad_row_of_its_document(tmp_path):
+    path = written(tmp_path, "a.txt", b"one .\nt\xffo .\nthree .\n")
+    assert documents(path) == ([ENCODING, ["one .", "three ."]], [2, 1])
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("It rained. Nobody came! Why? He left.", ["It rained.", "Nobody came!", "Why?", "He left."]),
+        ('He said "No." Then he left.', ['He said "No."', "Then he left."]),
+        ("about 3.5 m and e.g. this", ["about 3.5 m and e.g. this"]),
+        ("他来了。她走了！好", ["他来了。", "她走了！", "好"]),
+        ("  ", []),
+    ],
+)
+def test_sentences_end_where_another_one_seems_to_begin(line, expected):
+    assert split_sentences(line) == expected

@@ -181,3 +181,14 @@ def test_a_label_column_of_free_text_is_refused_and_does_not_fill_the_memory(mon
     assert len(counted.labels["train"]) == 11
     with pytest.raises(BertlineError, match="over 10 different values"):
         judge(counted.as_report([]), data(), None, "")
+
+
+def test_a_task_without_labels_asks_for_none():
+    settings = data(label=None)
+    kept = fate(row(text="one two"), settings)
+    assert kept.features == {"text": "one two", "words": 2} and kept.missing == ()
+    assert fate(row(text=" "), settings).missing == (EMPTY_TEXT,)
+    tally = Tally()
+    for split in ("train", "eval"):
+        tally.add(row(text="one"), fate(row(text="one"), settings, split))
+    judge(tally.as_report([]), settings, None, "quarantine.jsonl")  # no word about classes

@@ -12,30 +12,33 @@ SETTINGS = EvaluationConfig(
 )
 
 
+TASK = get_task("classification")
+
+
 def numbers(accuracy, rows=1000):
     return {"accuracy": accuracy, "rows": rows}
 
 
 def test_a_model_within_all_bounds_is_blessed():
-    assert judge({OVERALL: numbers(0.8), "10-19 words": numbers(0.7, 50)}, {}, SETTINGS) == []
+    assert judge({OVERALL: numbers(0.8), "10-19 words": numbers(0.7, 50)}, {}, SETTINGS, TASK) == []
 
 
 @pytest.mark.parametrize("value", [0.79, math.nan])
 def test_a_refusal_names_metric_value_bound_and_slice(value):
-    (reason,) = judge({OVERALL: numbers(value)}, {}, SETTINGS)
+    (reason,) = judge({OVERALL: numbers(value)}, {}, SETTINGS, TASK)
     assert all(part in reason for part in ("accuracy", f"{value:.4f}", "0.8", "all rows"))
 
 
 def test_a_poor_slice_is_refused_unless_it_is_small():
-    (reason,) = judge({OVERALL: numbers(0.9), "40+ words": numbers(0.6, 50)}, {}, SETTINGS)
+    (reason,) = judge({OVERALL: numbers(0.9), "40+ words": numbers(0.6, 50)}, {}, SETTINGS, TASK)
     assert "0.6000" in reason and "0.7" in reason and "40+ words (50 rows)" in reason
-    assert judge({OVERALL: numbers(0.9), "40+ words": numbers(0.0, 49)}, {}, SETTINGS) == []
+    assert judge({OVERALL: numbers(0.9), "40+ words": numbers(0.0, 49)}, {}, SETTINGS, TASK) == []
 
 
 def test_a_model_clearly_below_the_pushed_one_is_refused():
     pushed = {OVERALL: numbers(0.9)}
-    assert judge({OVERALL: numbers(0.891)}, pushed, SETTINGS) == []
-    (reason,) = judge({OVERALL: numbers(0.88)}, pushed, SETTINGS)
+    assert judge({OVERALL: numbers(0.891)}, pushed, SETTINGS, TASK) == []
+    (reason,) = judge({OVERALL: numbers(0.88)}, pushed, SETTINGS, TASK)
     assert "0.8800" in reason and "0.9000" in reason and "pushed now" in reason
 
 
@@ -52,3 +55,16 @@ def test_lengths_fall_into_slices(words, name):
 def test_a_verdict_survives_json():
     verdict = Verdict(blessed=False, reasons=["why"], metrics={"accuracy": 0.5}, slices={}, confusion=[[1, 0], [1, 0]])
     assert Verdict.from_json(verdict.to_json()) == verdict
+
+
+def test_where_less_is_better_a_bound_is_an_upper_one():
+    task = get_task("pretraining")
+    bounds = EvaluationConfig(thresholds={"perplexity": 50}, max_drop=0.5)
+    assert judge({OVERALL: {"perplexity": 50, "rows": 9}}, {}, bounds, task) == []
+    (reason,) = judge({OVERALL: {"perplexity": 50.1, "rows": 9}}, {}, bounds, task)
+    assert "above its bound 50" in reason
+    pushed = {OVERALL: {"perplexity": 40, "rows": 9}}
+    assert judge({OVERALL: {"perplexity": 40.4, "rows": 9}}, pushed, bounds, task) == []
+    (reason,) = judge({OVERALL: {"perplexity": 41, "rows": 9}}, pushed, bounds, task)
+    assert "more than 0.5 above 40" in reason
+    assert judge({OVERALL: {"perplexity": math.nan, "rows": 9}}, {}, bounds, task)

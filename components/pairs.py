@@ -1,0 +1,211 @@
+"""Pre-training examples: documents become pairs of sentences, packed, with masks drawn for them.
+
+The rules are in `models/sentence_pairs.py` and `models/masking.py`; here Beam deals the documents out. A shard is a few
+thousand documents, chosen by a hash; they lend each other their sentences. What a shard gives follows from its documents,
+the seed and its number alone, so equal input gives equal examples, on one machine or on many.
+"""
+
+import hashlib
+import os
+import random
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import tensorflow as tf
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0.schema_pb2 import BYTES, INT, Schema
+from tfx import types
+from tfx.dsl.components.base import base_beam_component, base_beam_executor, executor_spec
+from tfx.types import artifact_utils, standard_artifacts
+from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
+
+from components import events
+from components.artifacts import Vocabulary
+from components.vocabulary import VOCABULARY_FILE, texts_of
+from models.masking import MaskingRules, mask_batch
+from models.sentence_pairs import pairs_of
+from models.tasks.pretraining import LABELS, masking_rules
+from models.text import TextEncoder
+from pipeline.config import PretrainingConfig, TextConfig
+from pipeline.errors import BertlineError
+
+SHARD_BYTES = 64 * 2**20
+"""Bytes of documents that are held in memory together, as files hold them: gzipped."""
+_BATCH = 4096
+
+_NUMBERS = ("token_ids", "segment_ids", "masked_positions", "masked_ids", "words")
+
+
+class MakePairs(beam.DoFn):
+    """(shard, documents) -> serialized Examples."""
+
+    def __init__(self, vocab_path: str, text: TextConfig, settings: PretrainingConfig, duplicates: int) -> None:
+        self._vocab_path, self._text, self._settings, self._duplicates = vocab_path, text, settings, duplicates
+
+    def setup(self) -> None:
+        encoder = TextEncoder.from_config(self._vocab_path, self._text)
+        self._cls, self._sep = encoder.cls_id, encoder.sep_id
+        self._rules: MaskingRules = masking_rules(encoder, self._settings)
+        self._pieces = tf.function(encoder.pieces, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+
+    def process(self, keyed: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
+        shard, texts = keyed
+        documents = self._tokenized(sorted(texts))
+        for duplicate in range(self._duplicates):
+            generator = random.Random(f"{self._settings.seed}/{shard}/{duplicate}")
+            masks = np.random.default_rng([self._settings.seed, shard, duplicate])
+            for index in generator.sample(range(len(documents)), len(documents)):
+                for pair in pairs_of(
+                    documents,
+                    index,
+                    generator,
+                    max_tokens=self._text.seq_len - 3,
+                    short_share=self._settings.short_share,
+                ):
+                    yield self._example(*pair, masks)
+
+    def _tokenized(self, texts: list[bytes]) -> list[list[list[int]]]:
+        """Ids of each sentence of each document; what has none is left out."""
+        sentences = [text.split(b"\n") for text in texts]
+        flat = [sentence for document in sentences for sentence in document]
+        ids: list[list[int]] = []
+        for begin in range(0, len(flat), _BATCH):
+            ids += self._pieces(tf.constant(flat[begin : begin + _BATCH])).to_list()
+        remaining = iter(ids)
+        documents = [[found for _ in document if (found := next(remaining))] for document in sentences]
+        return [document for document in documents if document]
+
+    def _example(self, first: list[int], second: list[int], is_random: bool, masks: np.random.Generator) -> bytes:
+        ids = np.asarray([self._cls, *first, self._sep, *second, self._sep], np.int32)
+        masked = mask_batch(ids[np.newaxis], np.asarray([len(ids)]), self._rules, masks)
+        places = masked.positions[masked.chosen]
+        numbers = {
+            "token_ids": ids,
+            "segment_ids": [0] * (len(first) + 2) + [1] * (len(second) + 1),
+            "masked_positions": places,
+            "masked_ids": masked.token_ids[0, places],
+            "words": [len(ids) - int(self._rules.continues[ids].sum()) - 3],
+        }
+        feature = {name: tf.train.Feature(int64_list=tf.train.Int64List(value=v)) for name, v in numbers.items()}
+        label = tf.train.BytesList(value=[LABELS[is_random].encode()])
+        feature["label"] = tf.train.Feature(bytes_list=label)
+        return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+
+
+def shard_of(text: bytes, shards: int) -> int:
+    return int.from_bytes(hashlib.sha256(text).digest()[:4], "big") % shards
+
+
+def make_pairs(
+    make_pipeline: Callable[[], beam.Pipeline],
+    documents: str,
+    output: str,
+    vocab_path: str,
+    text: TextConfig,
+    settings: PretrainingConfig,
+    duplicates: int,
+) -> None:
+    """Writes the examples of one split.
+
+    Args:
+      make_pipeline: makes the Beam pipeline to run on.
+      documents: glob of TFRecord files of Examples whose `text` is a document, a sentence a line.
+      output: folder that receives the TFRecord files.
+      duplicates: how often the documents are cut.
+    """
+    size = sum(tf.io.gfile.stat(path).length for path in tf.io.gfile.glob(documents))
+    shards = max(1, round(size / SHARD_BYTES))
+    with make_pipeline() as pipeline:
+        _ = (
+            pipeline
+            | "Read" >> beam.io.ReadFromTFRecord(documents)
+            | "Texts" >> beam.FlatMap(texts_of, ("text",))
+            | "Shard" >> beam.Map(lambda document: (shard_of(document, shards), document))
+            | "Together" >> beam.GroupByKey()
+            | "Pairs" >> beam.ParDo(MakePairs(vocab_path, text, settings, duplicates))
+            | "Write"
+            >> beam.io.WriteToTFRecord(
+                os.path.join(output, "data_tfrecord"), file_name_suffix=".gz", num_shards=shards, compression_type="gzip"
+            )
+        )
+
+
+def make_schema() -> Schema:
+    schema = Schema()
+    for name in _NUMBERS:
+        schema.feature.add(name=name, type=INT)
+    schema.feature.add(name="label", type=BYTES).string_domain.value.extend(LABELS)
+    return schema
+
+
+class Executor(base_beam_executor.BaseBeamExecutor):
+    def Do(
+        self,
+        input_dict: dict[str, list[types.Artifact]],
+        output_dict: dict[str, list[types.Artifact]],
+        exec_properties: dict[str, Any],
+    ) -> None:
+        text = TextConfig.model_validate_json(exec_properties["text"])
+        settings = PretrainingConfig.model_validate_json(exec_properties["pretraining"])
+        vocab_path = os.path.join(artifact_utils.get_single_uri(input_dict["vocabulary"]), VOCABULARY_FILE)
+        pairs = artifact_utils.get_single_instance(output_dict["pairs"])
+        pairs.split_names = artifact_utils.encode_split_names(["train", "eval"])
+        for split, duplicates in (("train", settings.duplicates), ("eval", 1)):
+            documents = os.path.join(artifact_utils.get_split_uri(input_dict["examples"], split), "*")
+            output = artifact_utils.get_split_uri(output_dict["pairs"], split)
+            make_pairs(self._make_beam_pipeline, documents, output, vocab_path, text, settings, duplicates)
+            count = sum(1 for path in tf.io.gfile.glob(f"{output}/*") for _ in tf.data.TFRecordDataset(path, "GZIP"))
+            if not count:
+                raise BertlineError(f"data: the {split} documents hold no word that could be learned from.")
+            events.emit(events.Note(f"{count:,} {split} pairs of sentences"))
+        schema = Path(artifact_utils.get_single_uri(output_dict["schema"]))
+        (schema / "schema.pbtxt").write_text(text_format.MessageToString(make_schema()), encoding="utf-8")
+
+
+class PairsSpec(ComponentSpec):
+    PARAMETERS = {
+        "text": ExecutionParameter(type=str),
+        "pretraining": ExecutionParameter(type=str),
+        "code": ExecutionParameter(type=str),
+    }
+    INPUTS = {
+        "examples": ChannelParameter(type=standard_artifacts.Examples),
+        "vocabulary": ChannelParameter(type=Vocabulary),
+    }
+    OUTPUTS = {
+        "pairs": ChannelParameter(type=standard_artifacts.Examples),
+        "schema": ChannelParameter(type=standard_artifacts.Schema),
+    }
+
+
+class SentencePairs(base_beam_component.BaseBeamComponent):
+    """Cuts documents into examples for pre-training.
+
+    Args:
+      examples: raw Examples whose `text` is a document, a sentence a line.
+      vocabulary: the output of `VocabularyGen`.
+      text: JSON of the `TextConfig`.
+      pretraining: JSON of the `PretrainingConfig`.
+      code: fingerprint of the sources, so that a change of code is not answered from the cache.
+    """
+
+    SPEC_CLASS = PairsSpec
+    EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)
+
+    def __init__(
+        self, examples: types.BaseChannel, vocabulary: types.BaseChannel, text: str, pretraining: str, code: str
+    ) -> None:
+        super().__init__(
+            PairsSpec(
+                examples=examples,
+                vocabulary=vocabulary,
+                text=text,
+                pretraining=pretraining,
+                code=code,
+                pairs=types.Channel(type=standard_artifacts.Examples),
+                schema=types.Channel(type=standard_artifacts.Schema),
+            )
+        )

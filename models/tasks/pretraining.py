@@ -1,0 +1,230 @@
+"""BERT's own task: guess masked tokens, and whether the second half of an example follows the first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from models.encoder import ACTIVATIONS, Encoder
+from models.masking import MaskingRules, mask_batch
+from models.task import Context, Metric, Output, Task, Tensors
+from models.tasks.classification import label_ids
+from models.vocabulary import CONTINUATION
+from pipeline.config import PretrainingConfig
+from pipeline.errors import BertlineError
+
+LABELS = ("next", "random")
+"""Their ids are those of the original: 1 is a random second half."""
+_SHOWN = 5
+
+
+def masking_rules(text: Any, settings: PretrainingConfig) -> MaskingRules:
+    """The rules of a config for the vocabulary of a TextEncoder."""
+    if text.mask_id is None:
+        raise BertlineError("text.vocab: the vocabulary has no [MASK], so nothing can be masked; add it, or learn another.")
+    return MaskingRules(
+        mask_id=text.mask_id,
+        vocab_size=text.vocab_size,
+        special_ids=(text.pad_id, text.cls_id, text.sep_id),
+        continues=np.asarray([piece.startswith(CONTINUATION) for piece in text.vocab]),
+        share=settings.mask_share,
+        most=settings.max_masked,
+        units=settings.masking,
+    )
+
+
+def features(columns: Mapping[str, Any], context: Context) -> Tensors:
+    """What `components/pairs.py` wrote: packed pairs, and the masks that were drawn for them."""
+    return {
+        **{name: columns[name] for name in TASK.number_keys},
+        "label_id": label_ids(columns["label"], context.labels),
+    }
+
+
+def request(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
+    """Texts with [MASK] in them."""
+    ids = context.text(columns["text"])
+    places = tf.ragged.range(ids.row_lengths())
+    return {
+        "token_ids": ids,
+        "masked_positions": tf.cast(tf.ragged.boolean_mask(places, ids == context.text.mask_id), tf.int32),
+    }
+
+
+def prepare(context: Context, training: bool) -> Callable[[Tensors, Any], Tensors]:
+    """Masks a batch: anew in training, unless the config wants the stored masks; by the stored ones otherwise."""
+    if not training or context.pretraining.static:
+        return lambda batch, seed: _with_shares(with_stored_masks(batch))
+    rules = masking_rules(context.text, context.pretraining)
+
+    def draw(ids: np.ndarray, lengths: np.ndarray, seed: np.ndarray) -> tuple[np.ndarray, ...]:
+        return tuple(mask_batch(ids, lengths, rules, np.random.default_rng(int(seed))))
+
+    def mask(batch: Tensors, seed: Any) -> Tensors:
+        lengths = tf.reduce_sum(tf.cast(batch["mask"], tf.int32), axis=1)
+        ids = batch["token_ids"]
+        kinds = (tf.int32, tf.int32, tf.int32, tf.bool)
+        masked, *found = tf.numpy_function(draw, (ids, lengths, seed), kinds, stateful=False)
+        names = ("masked_positions", "masked_labels", "masked_positions_mask")
+        drawn = {name: tf.ensure_shape(x, [ids.shape[0], rules.most]) for name, x in zip(names, found, strict=True)}
+        return _with_shares({**batch, "token_ids": tf.ensure_shape(masked, ids.shape), **drawn})
+
+    return mask
+
+
+def with_stored_masks(batch: Mapping[str, Any]) -> Tensors:
+    """Puts the masks of an example in; `masked_labels` is what stood there."""
+    ids, places, real = batch["token_ids"], batch["masked_positions"], batch["masked_positions_mask"]
+    rows = tf.broadcast_to(tf.range(tf.shape(ids)[0])[:, tf.newaxis], tf.shape(places))
+    where = tf.stack([tf.boolean_mask(rows, real), tf.boolean_mask(places, real)], axis=1)
+    masked = tf.tensor_scatter_nd_update(ids, where, tf.boolean_mask(batch["masked_ids"], real))
+    return {**batch, "token_ids": masked, "masked_labels": tf.gather(ids, places, batch_dims=1)}
+
+
+def _with_shares(batch: Tensors) -> Tensors:
+    """`masked_share`: what each guess counts, so that the mean over the rows' losses is the mean over the guesses."""
+    real = tf.cast(batch["masked_positions_mask"], tf.float32) * tf.cast(batch["weight"] > 0, tf.float32)[:, tf.newaxis]
+    rows = tf.reduce_sum(tf.cast(batch["weight"] > 0, tf.float32))
+    return {**batch, "masked_share": real * rows / (tf.reduce_sum(real) + 1e-5)}
+
+
+@keras.saving.register_keras_serializable("bertline")
+class Pretrainer(keras.Model):
+    """The encoder with both heads; the guesses go through the token embedding once more, with a bias of their own."""
+
+    def __init__(self, encoder: Encoder, next_sentence: bool, seed: int) -> None:
+        super().__init__(name="pretrainer")
+        size = encoder.size
+        self.encoder = encoder
+        normal = keras.initializers.TruncatedNormal(stddev=0.02, seed=seed)
+        self.transform = keras.layers.Dense(
+            size.embedding_width, ACTIVATIONS[size.activation], kernel_initializer=normal, name="mlm_transform"
+        )
+        self.norm = keras.layers.LayerNormalization(epsilon=size.layer_norm_eps, name="mlm_norm")
+        self.transform.build((None, size.hidden))
+        self.norm.build((None, size.embedding_width))
+        self.bias = self.add_weight(shape=(size.vocab_size,), initializer="zeros", name="mlm_bias")
+        self.follows = keras.layers.Dense(2, kernel_initializer=normal, name="nsp") if next_sentence else None
+        if self.follows is not None:
+            self.follows.build((None, size.hidden))
+        self.built = True
+
+    def call(self, batch: Mapping[str, tf.Tensor], training: bool = False) -> Tensors:
+        sequence = self.encoder(batch["token_ids"], batch.get("segment_ids"), batch["mask"], training=training)
+        asked = tf.gather(sequence, batch["masked_positions"], batch_dims=1)  # [batch, masked, hidden]
+        states = self.norm(self.transform(asked))
+        table = self.encoder.embeddings.token.embeddings
+        outputs = {"guesses": tf.matmul(states, tf.convert_to_tensor(table), transpose_b=True) + self.bias}
+        if self.follows is not None:
+            outputs["follows"] = self.follows(self.encoder.pool(sequence))
+        return outputs
+
+
+def loss(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    guessed = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["masked_labels"], outputs["guesses"])
+    total = tf.reduce_sum(batch["masked_share"] * guessed, axis=1)
+    if "follows" in outputs:
+        total += tf.nn.sparse_softmax_cross_entropy_with_logits(batch["label_id"], outputs["follows"])
+    return total
+
+
+def correct(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    right = tf.argmax(outputs["guesses"], axis=-1, output_type=tf.int32) == batch["masked_labels"]
+    return tf.reduce_sum(batch["masked_share"] * tf.cast(right, tf.float32), axis=1)
+
+
+def answer(outputs: Tensors, batch: Mapping[str, tf.Tensor], context: Context) -> Tensors:
+    """For each [MASK] of a text, the likeliest pieces; a text with fewer of them than another has empty ones after them."""
+    shares, ids = tf.math.top_k(tf.nn.softmax(outputs["guesses"]), min(_SHOWN, context.text.vocab_size))
+    real = batch["masked_positions_mask"][:, :, tf.newaxis]
+    return {
+        "fillings": tf.where(real, tf.gather(context.text.vocab, ids), ""),
+        "probabilities": tf.where(real, shares, 0.0),
+    }
+
+
+def readable(given: Mapping[str, Any]) -> str:
+    found = [
+        "  ".join(f"{piece.decode()} {share:.3f}" for piece, share in zip(pieces, shares, strict=True))
+        for pieces, shares in zip(given["fillings"], given["probabilities"], strict=True)
+        if shares[0] > 0
+    ]
+    return "   |   ".join(found) or "there is no [MASK] in the text"
+
+
+def measure(outputs: Tensors, batch: Mapping[str, tf.Tensor], context: Context) -> Tensors:
+    """Means over the guesses of each example; the evaluator weighs them by how many there are."""
+    real = tf.cast(batch["masked_positions_mask"], tf.float32)
+    count = tf.maximum(tf.reduce_sum(real, axis=1), 1.0)
+    guessed = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["masked_labels"], outputs["guesses"])
+    right = tf.argmax(outputs["guesses"], axis=-1, output_type=tf.int32) == batch["masked_labels"]
+    found = {
+        "guess_loss": tf.reduce_sum(real * guessed, axis=1) / count,
+        "guess_right": tf.reduce_sum(real * tf.cast(right, tf.float32), axis=1) / count,
+    }
+    follows = outputs.get("follows")
+    # A model without this head knows nothing of it: even shares.
+    shares = tf.fill([tf.shape(count)[0], 2], 0.5) if follows is None else tf.nn.softmax(follows)
+    return {**found, "follows": shares}
+
+
+def targets(features: Mapping[str, Any]) -> Tensors:
+    label_id = features["label_id"]
+    count = tf.cast(features["masked_positions"].row_lengths(), tf.float32)
+    return {
+        "label_id": tf.maximum(label_id, 0),
+        "label_weight": tf.cast(label_id >= 0, tf.float32),
+        "guess_target": tf.zeros_like(count),
+        "guess_weight": count,
+    }
+
+
+def heads(model: Pretrainer) -> dict[str, np.ndarray]:
+    """The heads as Hugging Face's BertForPreTraining has them."""
+    dense = {"cls.predictions.transform.dense": model.transform}
+    if model.follows is not None:
+        dense["cls.seq_relationship"] = model.follows
+    found = {
+        "cls.predictions.bias": model.bias,
+        "cls.predictions.transform.LayerNorm.weight": model.norm.gamma,
+        "cls.predictions.transform.LayerNorm.bias": model.norm.beta,
+    }
+    for name, layer in dense.items():
+        found |= {f"{name}.weight": tf.transpose(layer.kernel), f"{name}.bias": layer.bias}
+    return {name: keras.ops.convert_to_numpy(value) for name, value in found.items()}
+
+
+TASK = Task(
+    name="pretraining",
+    text_keys=("text",),
+    number_keys=("token_ids", "segment_ids", "masked_positions", "masked_ids"),
+    features=features,
+    request=request,
+    prepare=prepare,
+    build=lambda encoder, context, dropout, seed: Pretrainer(encoder, context.pretraining.next_sentence, seed),
+    loss=loss,
+    correct=correct,
+    answer=answer,
+    readable=readable,
+    for_evaluation=with_stored_masks,
+    measure=measure,
+    targets=targets,
+    outputs={
+        "follows": Output("follows", "label_id", "label_weight"),
+        "guess_loss": Output("guess_loss", "guess_target", "guess_weight"),
+        "guess_right": Output("guess_right", "guess_target", "guess_weight"),
+    },
+    metrics={
+        "mlm_accuracy": Metric("MeanPrediction", "guess_right"),
+        "mlm_loss": Metric("MeanPrediction", "guess_loss", better="lower"),
+        "perplexity": Metric(of="mlm_loss", function=math.exp, better="lower"),
+        "nsp_accuracy": Metric("SparseCategoricalAccuracy", "follows"),
+    },
+    confusion="follows",
+    heads=heads,
+)

@@ -1,0 +1,144 @@
+"""The pre-training task: batches with masks, the loss over guesses, and what the served model fills in."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from wordpiece import VOCAB, write_vocab
+
+from models.encoder import Encoder, EncoderSize
+from models.inputs import Batch, Corpus, batches, padded
+from models.task import Context, get_task
+from models.tasks.pretraining import LABELS
+from models.text import TextEncoder
+from pipeline.config import PretrainingConfig
+from pipeline.errors import BertlineError
+
+TASK = get_task("pretraining")
+TEXTS = ["the the cafe un the", "abc the the unaffable the abc the café the", "x y", "the [MASK] a [MASK]"]
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    return TextEncoder(write_vocab(tmp_path_factory.mktemp("vocab"), VOCAB), reading="huggingface", seq_len=32)
+
+
+def context(text, **settings) -> Context:
+    return Context(text, LABELS, PretrainingConfig(**settings))
+
+
+def make_model(text, **settings):
+    size = EncoderSize(vocab_size=len(VOCAB), layers=1, hidden=8, heads=2, intermediate=16)
+    return TASK.build(Encoder(size, seed=3), context(text, **settings), 0.0, 3)
+
+
+def corpus(text, prepare) -> Corpus:
+    ids = text(tf.constant(TEXTS[:3]))
+    places = tf.ragged.constant([[1, 3], [2], [1]], dtype=tf.int32)
+    stored = tf.ragged.constant([[4, 4], [9], [4]], dtype=tf.int32)
+    others = {"segment_ids": tf.zeros_like(ids), "masked_positions": places, "masked_ids": stored}
+    labels = {"label_id": np.asarray([0, 1, 1])}
+    return Corpus(ids.flat_values.numpy(), ids.row_splits.numpy(), labels, others, prepare)
+
+
+def one_batch(text, training, seed=5, **settings):
+    rows = corpus(text, TASK.prepare(context(text, **settings), training))
+    (batch,) = batches(rows, [Batch(np.arange(3), 16, seed)], 4)
+    return batch
+
+
+@pytest.mark.parametrize(("training", "static"), [(False, False), (True, True)])
+def test_stored_masks_are_put_in_and_remembered(text, training, static):
+    batch = one_batch(text, training, static=static)
+    ids = text(tf.constant(TEXTS[:3])).to_tensor(shape=[3, 16]).numpy()
+    assert batch["masked_labels"].numpy()[:3][batch["masked_positions_mask"].numpy()[:3]].tolist() == [
+        ids[0, 1], ids[0, 3], ids[1, 2], ids[2, 1]
+    ]  # fmt: skip
+    ids[[0, 0, 1, 2], [1, 3, 2, 1]] = 4, 4, 9, 4
+    assert (batch["token_ids"].numpy()[:3] == ids).all()
+
+
+def test_masks_of_a_training_are_drawn_anew_and_follow_from_the_seed(text):
+    first, again, other = (one_batch(text, True, seed) for seed in (5, 5, 6))
+    ids = text(tf.constant(TEXTS[:3])).to_tensor(shape=[3, 16]).numpy()
+    for batch in (first, again, other):
+        masked, places, labels = (batch[n].numpy() for n in ("token_ids", "masked_positions", "masked_labels"))
+        real = batch["masked_positions_mask"].numpy()
+        assert real[:3].sum(axis=1).tolist() == [1, 2, 1]
+        for row in range(3):
+            assert ids[row, places[row][real[row]]].tolist() == labels[row][real[row]].tolist()
+            untouched = np.setdiff1d(np.arange(16), places[row][real[row]])
+            assert (masked[row, untouched] == ids[row, untouched]).all()
+    assert (first["masked_positions"].numpy() == again["masked_positions"].numpy()).all()
+    assert (first["masked_positions"].numpy() != other["masked_positions"].numpy()).any()
+
+
+@pytest.mark.parametrize("next_sentence", [True, False])
+def test_the_loss_is_the_mean_over_the_guesses_plus_the_mean_over_the_rows(text, next_sentence):
+    model, batch = make_model(text, next_sentence=next_sentence), one_batch(text, True)
+    outputs = model(batch, training=False)
+    assert ("follows" in outputs) == next_sentence
+    found = tf.reduce_sum(batch["weight"] * TASK.loss(outputs, batch)).numpy()
+
+    def cross_entropy(logits, label):
+        shifted = logits - logits.max()
+        return np.log(np.exp(shifted).sum()) - shifted[label]
+
+    real = batch["masked_positions_mask"].numpy() & (batch["weight"].numpy() > 0)[:, None]
+    guesses, labels = outputs["guesses"].numpy()[real], batch["masked_labels"].numpy()[real]
+    expected = sum(map(cross_entropy, guesses, labels)) / (len(labels) + 1e-5)
+    if next_sentence:
+        expected += np.mean([cross_entropy(outputs["follows"].numpy()[i], batch["label_id"].numpy()[i]) for i in range(3)])
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    right = np.mean(guesses.argmax(axis=1) == labels)
+    np.testing.assert_allclose(tf.reduce_sum(batch["weight"] * TASK.correct(outputs, batch)), right, atol=1e-4)
+
+
+def test_guesses_go_through_the_token_embedding(text):
+    model, batch = make_model(text), one_batch(text, False)
+    names = {variable.path.split("/", 1)[1] for variable in model.trainable_variables}
+    assert not any(name.startswith("decoder") for name in names)
+    with tf.GradientTape() as tape:
+        guesses = model(batch, training=False)["guesses"]
+        loss = tf.reduce_sum(guesses[0, 0, 30])  # a piece that is in none of the texts
+    table = model.encoder.embeddings.token.embeddings.value
+    gradient = tf.convert_to_tensor(tape.gradient(loss, table)).numpy()
+    assert np.abs(gradient[30]).max() > 0
+
+
+def test_each_mask_of_a_text_is_filled_with_its_likeliest_pieces(text):
+    model = make_model(text)
+    batch = padded(TASK.request({"text": tf.constant(TEXTS[2:])}, context(text)))
+    answer = {name: value.numpy() for name, value in TASK.answer(model(batch), batch, context(text)).items()}
+    assert answer["fillings"].shape == (2, 2, 5) == answer["probabilities"].shape
+    assert (answer["fillings"][0] == b"").all() and (answer["probabilities"][0] == 0).all()  # "x y" has no mask
+    guesses = tf.nn.softmax(model(batch)["guesses"]).numpy()[1]
+    for mask in range(2):
+        best = np.argsort(-guesses[mask])[:5]
+        assert [piece.decode() for piece in answer["fillings"][1, mask]] == [VOCAB[i] for i in best]
+        np.testing.assert_allclose(answer["probabilities"][1, mask], guesses[mask][best], rtol=1e-6)
+    shown = TASK.readable({name: value[1] for name, value in answer.items()})
+    assert shown.count("   |   ") == 1 and shown.startswith(answer["fillings"][1, 0, 0].decode())
+    assert TASK.readable({name: value[0] for name, value in answer.items()}) == "there is no [MASK] in the text"
+
+
+def test_heads_are_named_as_hugging_face_names_them(text):
+    model = make_model(text)
+    shapes = {name: value.shape for name, value in TASK.heads(model).items()}
+    assert shapes == {
+        "cls.predictions.bias": (len(VOCAB),),
+        "cls.predictions.transform.dense.weight": (8, 8),
+        "cls.predictions.transform.dense.bias": (8,),
+        "cls.predictions.transform.LayerNorm.weight": (8,),
+        "cls.predictions.transform.LayerNorm.bias": (8,),
+        "cls.seq_relationship.weight": (2, 8),
+        "cls.seq_relationship.bias": (2,),
+    }
+    np.testing.assert_array_equal(TASK.heads(model)["cls.seq_relationship.weight"], model.follows.kernel.numpy().T)
+
+
+def test_a_vocabulary_without_mask_is_refused(tmp_path):
+    bare = TextEncoder(write_vocab(tmp_path, [piece for piece in VOCAB if piece != "[MASK]"]), reading="huggingface")
+    with pytest.raises(BertlineError, match=r"no \[MASK\]"):
+        TASK.prepare(context(bare), True)
