@@ -17,8 +17,8 @@ help: ## this list
 run: $(READY) ## raw text to a pushed model, on the sample; CONFIG=my.yaml for your own
 	@$(BIN)/bertline run $(CONFIG)
 
-test: $(READY) ## the whole test run
-	$(BIN)/python -m pytest tests
+test: $(READY) ## the whole test run, in two processes; WORKERS=4 for more
+	$(BIN)/python -m pytest -n $(or $(WORKERS),2) --dist loadfile tests
 
 style: $(READY) ## style and types
 	$(BIN)/ruff check .

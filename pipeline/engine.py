@@ -181,6 +181,11 @@ class LocalEngine(LocalDagRunner):
 
     def _forget_cache(self, nodes: list[pipeline_pb2.PipelineNode]) -> None:
         """Switches the cache off for `again_from` and everything downstream of it."""
+        names = [node.node_info.id for node in nodes]
+        if self._again_from and self._again_from not in names:
+            raise BertlineError(
+                f"--from: the task {self._config.task} has no step {self._again_from}; its steps: {', '.join(names)}."
+            )
         affected = {self._again_from} if self._again_from else set()
         for node in nodes:  # in topological order
             if affected & {node.node_info.id, *node.upstream_nodes}:

@@ -74,7 +74,7 @@ def test_changed_data_goes_through_the_whole_line(line):
     rows = make_rows()
     write_csv(line.folder / "reviews.csv", [*rows, *({**row, "text": row["text"] + " indeed"} for row in rows[:20])])
     assert line.run().exit_code == 0
-    assert sorted(line.steps_run()) == sorted(STEPS)
+    assert sorted(line.steps_run()) == sorted({*STEPS} - {"SentencePairs"})  # a step of pre-training alone
     assert reasons(line, "Ingest") == ["inputs changed"]
     write_csv(line.folder / "reviews.csv", rows)
 
@@ -88,3 +88,8 @@ def test_a_changed_threshold_judges_again_but_does_not_train_again(line):
     (reason,) = line.summary["reasons"]
     assert "accuracy" in reason and "below its bound 1.5 on all rows" in reason
     assert line.summary["pushed_version"] is None
+
+
+def test_a_step_that_the_task_does_not_have_cannot_be_run_again(line):
+    result = line.run("--from", "SentencePairs")
+    assert result.exit_code == 1 and "the task classification has no step SentencePairs" in result.output
