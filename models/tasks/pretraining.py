@@ -13,7 +13,7 @@ import tensorflow as tf
 from models.encoder import ACTIVATIONS, Encoder
 from models.masking import MaskingRules, mask_batch
 from models.task import Context, Metric, Output, Task, Tensors
-from models.tasks.classification import label_ids
+from models.tasks import classification
 from models.vocabulary import CONTINUATION
 from pipeline.config import PretrainingConfig
 from pipeline.errors import BertlineError
@@ -42,7 +42,7 @@ def features(columns: Mapping[str, Any], context: Context) -> Tensors:
     """What `components/pairs.py` wrote: packed pairs, and the masks that were drawn for them."""
     return {
         **{name: columns[name] for name in TASK.number_keys},
-        "label_id": label_ids(columns["label"], context.labels),
+        "label_id": classification.label_ids(columns["label"], context.labels),
     }
 
 
@@ -174,14 +174,8 @@ def measure(outputs: Tensors, batch: Mapping[str, tf.Tensor], context: Context) 
 
 
 def targets(features: Mapping[str, Any]) -> Tensors:
-    label_id = features["label_id"]
     count = tf.cast(features["masked_positions"].row_lengths(), tf.float32)
-    return {
-        "label_id": tf.maximum(label_id, 0),
-        "label_weight": tf.cast(label_id >= 0, tf.float32),
-        "guess_target": tf.zeros_like(count),
-        "guess_weight": count,
-    }
+    return {**classification.targets(features), "guess_target": tf.zeros_like(count), "guess_weight": count}
 
 
 def heads(model: Pretrainer) -> dict[str, np.ndarray]:
