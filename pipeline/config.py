@@ -242,8 +242,7 @@ class TrainingConfig(Frozen):
     """Numbers that a step computes with; weights, and the exported model, are float32 in any case. `auto` is bfloat16 on
     GPUs that have it, and else float32."""
     gradient_checkpointing: bool = False
-    """Compute each encoder layer a second time for its gradients instead of keeping it: less memory, about a third more
-    time."""
+    """Compute each encoder layer a second time for its gradients instead of keeping it: less memory, more time."""
     tensorboard: bool = False
     """Write the learning curves as TensorBoard events too, to a folder `tensorboard` beside the checkpoints."""
 
