@@ -11,9 +11,15 @@ import tensorflow as tf
 
 from models.encoder_size import EncoderSize
 
+_CHANCES = 2**16
+
 
 class Dropout(keras.layers.Layer):
-    """Keras' dropout, but with other noise on each replica of a strategy (Keras gives all of them the same)."""
+    """Dropout with other noise on each replica of a strategy (Keras' gives all of them the same), in half the time.
+
+    The time is that of drawing: 16 random bits a unit are enough, where Keras draws a float of 32. The rate is so rounded
+    to 1 / 65,536, and what is kept is scaled by the rounded one, so that its mean is exact.
+    """
 
     def __init__(self, rate: float, seed: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -24,7 +30,18 @@ class Dropout(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs: Any, training: bool = False) -> Any:
-        return keras.random.dropout(inputs, self.rate, seed=self.seeds) if training and self.rate else inputs
+        if not training or not self.rate:
+            return inputs
+        dropped = round(self.rate * _CHANCES)
+        drawn = tf.bitcast(_random_words(self.seeds.next(), tf.size(inputs)), tf.int16)
+        chance = tf.reshape(tf.reshape(drawn, [-1])[: tf.size(inputs)], tf.shape(inputs))
+        kept = tf.cast(chance >= tf.constant(dropped - _CHANCES // 2, tf.int16), inputs.dtype)
+        return inputs * (kept * (_CHANCES / (_CHANCES - dropped)))
+
+
+def _random_words(seed: Any, units: tf.Tensor) -> tf.Tensor:
+    """64 random bits for every four units."""
+    return tf.random.stateless_uniform([(units + 3) // 4], seed, minval=None, maxval=None, dtype=tf.uint64)
 
 
 class _ReplicaSeeds(keras.random.SeedGenerator):

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from models.cross_entropy import cross_entropy
 from models.encoder import ACTIVATIONS, Encoder
 from models.masking import MaskingRules, mask_batch
 from models.task import Context, Metric, Output, Task, Tensors
@@ -117,16 +118,31 @@ class Pretrainer(keras.Model):
     def call(self, batch: Mapping[str, tf.Tensor], training: bool = False) -> Tensors:
         sequence = self.encoder(batch["token_ids"], batch.get("segment_ids"), batch["mask"], training=training)
         asked = tf.gather(sequence, batch["masked_positions"], batch_dims=1)  # [batch, masked, hidden]
-        states = self.norm(self.transform(asked))
-        table = self.encoder.embeddings.token.embeddings
-        outputs = {"guesses": tf.matmul(states, tf.convert_to_tensor(table), transpose_b=True) + self.bias}
+        # Flat, as one matrix product: of a batch of them TensorFlow would sum up a table's gradient for every example.
+        states = self.norm(self.transform(tf.reshape(asked, [-1, self.encoder.size.hidden])))
+        table = tf.convert_to_tensor(self.encoder.embeddings.token.embeddings)
+        guesses = tf.matmul(states, table, transpose_b=True) + self.bias
+        outputs = {"guesses": tf.reshape(guesses, [*tf.unstack(tf.shape(asked)[:2]), self.encoder.size.vocab_size])}
         if self.follows is not None:
             outputs["follows"] = self.follows(self.encoder.pool(sequence))
         return outputs
 
 
+def guess_losses(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:  # [batch, masked]
+    labels, guesses = batch["masked_labels"], outputs["guesses"]
+    losses = cross_entropy(tf.reshape(guesses, [-1, guesses.shape[-1]]), tf.reshape(labels, [-1]))
+    return tf.reshape(losses, tf.shape(labels))
+
+
+def guesses_right(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:  # [batch, masked] of 0 and 1
+    guesses = outputs["guesses"]
+    # The largest score is known from the loss already; finding its place would be one more pass over the vocabulary.
+    of_label = tf.gather(guesses, batch["masked_labels"], batch_dims=2)
+    return tf.cast(of_label >= tf.reduce_max(guesses, axis=-1), tf.float32)
+
+
 def loss(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    guessed = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["masked_labels"], outputs["guesses"])
+    guessed = guess_losses(outputs, batch)
     total = tf.reduce_sum(batch["masked_share"] * guessed, axis=1)
     if "follows" in outputs:
         total += tf.nn.sparse_softmax_cross_entropy_with_logits(batch["label_id"], outputs["follows"])
@@ -134,8 +150,7 @@ def loss(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
 
 
 def correct(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    right = tf.argmax(outputs["guesses"], axis=-1, output_type=tf.int32) == batch["masked_labels"]
-    return tf.reduce_sum(batch["masked_share"] * tf.cast(right, tf.float32), axis=1)
+    return tf.reduce_sum(batch["masked_share"] * guesses_right(outputs, batch), axis=1)
 
 
 def answer(outputs: Tensors, batch: Mapping[str, tf.Tensor], context: Context) -> Tensors:
@@ -161,11 +176,10 @@ def measure(outputs: Tensors, batch: Mapping[str, tf.Tensor], context: Context) 
     """Means over the guesses of each example; the evaluator weighs them by how many there are."""
     real = tf.cast(batch["masked_positions_mask"], tf.float32)
     count = tf.maximum(tf.reduce_sum(real, axis=1), 1.0)
-    guessed = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["masked_labels"], outputs["guesses"])
-    right = tf.argmax(outputs["guesses"], axis=-1, output_type=tf.int32) == batch["masked_labels"]
+    guessed = guess_losses(outputs, batch)
     found = {
         "guess_loss": tf.reduce_sum(real * guessed, axis=1) / count,
-        "guess_right": tf.reduce_sum(real * tf.cast(right, tf.float32), axis=1) / count,
+        "guess_right": tf.reduce_sum(real * guesses_right(outputs, batch), axis=1) / count,
     }
     follows = outputs.get("follows")
     # A model without this head knows nothing of it: even shares.
