@@ -8,7 +8,8 @@ the seed and its number alone, so equal input gives equal examples, on one machi
 import hashlib
 import os
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from components.artifacts import Vocabulary
 from components.vocabulary import VOCABULARY_FILE, texts_of
 from models.masking import MaskingRules, mask_batch
 from models.sentence_pairs import pairs_of
-from models.tasks.pretraining import LABELS, masking_rules
+from models.tasks.pretraining import LABELS, PHASE, masking_rules
 from models.text import TextEncoder
 from pipeline.config import PretrainingConfig, TextConfig
 from pipeline.errors import BertlineError
@@ -36,14 +37,17 @@ SHARD_BYTES = 64 * 2**20
 """Bytes of documents that are held in memory together, as files hold them: gzipped."""
 _BATCH = 4096
 
-_NUMBERS = ("token_ids", "segment_ids", "masked_positions", "masked_ids", "words")
+_NUMBERS = ("token_ids", "segment_ids", "masked_positions", "masked_ids", PHASE, "words")
 
 
 class MakePairs(beam.DoFn):
     """(shard, documents) -> serialized Examples."""
 
-    def __init__(self, vocab_path: str, text: TextConfig, settings: PretrainingConfig, duplicates: int) -> None:
+    def __init__(
+        self, vocab_path: str, text: TextConfig, settings: PretrainingConfig, lengths: Mapping[int, int], duplicates: int
+    ) -> None:
         self._vocab_path, self._text, self._settings, self._duplicates = vocab_path, text, settings, duplicates
+        self._lengths = lengths
 
     def setup(self) -> None:
         encoder = TextEncoder.from_config(self._vocab_path, self._text)
@@ -54,18 +58,13 @@ class MakePairs(beam.DoFn):
     def process(self, keyed: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
         shard, texts = keyed
         documents = self._tokenized(sorted(texts))
-        for duplicate in range(self._duplicates):
-            generator = random.Random(f"{self._settings.seed}/{shard}/{duplicate}")
-            masks = np.random.default_rng([self._settings.seed, shard, duplicate])
+        for (phase, seq_len), duplicate in product(self._lengths.items(), range(self._duplicates)):
+            generator = random.Random(f"{self._settings.seed}/{shard}/{duplicate}/{seq_len}")
+            masks = np.random.default_rng([self._settings.seed, shard, duplicate, seq_len])
+            short_share = self._settings.short_share
             for index in generator.sample(range(len(documents)), len(documents)):
-                for pair in pairs_of(
-                    documents,
-                    index,
-                    generator,
-                    max_tokens=self._text.seq_len - 3,
-                    short_share=self._settings.short_share,
-                ):
-                    yield self._example(*pair, masks)
+                for pair in pairs_of(documents, index, generator, max_tokens=seq_len - 3, short_share=short_share):
+                    yield self._example(*pair, phase, masks)
 
     def _tokenized(self, texts: list[bytes]) -> list[list[list[int]]]:
         """Ids of each sentence of each document; what has none is left out."""
@@ -78,7 +77,9 @@ class MakePairs(beam.DoFn):
         documents = [[found for _ in document if (found := next(remaining))] for document in sentences]
         return [document for document in documents if document]
 
-    def _example(self, first: list[int], second: list[int], is_random: bool, masks: np.random.Generator) -> bytes:
+    def _example(
+        self, first: list[int], second: list[int], is_random: bool, phase: int, masks: np.random.Generator
+    ) -> bytes:
         ids = np.asarray([self._cls, *first, self._sep, *second, self._sep], np.int32)
         masked = mask_batch(ids[np.newaxis], np.asarray([len(ids)]), self._rules, masks)
         places = masked.positions[masked.chosen]
@@ -87,6 +88,7 @@ class MakePairs(beam.DoFn):
             "segment_ids": [0] * (len(first) + 2) + [1] * (len(second) + 1),
             "masked_positions": places,
             "masked_ids": masked.token_ids[0, places],
+            PHASE: [phase],
             "words": [len(ids) - int(self._rules.continues[ids].sum()) - 3],
         }
         feature = {name: tf.train.Feature(int64_list=tf.train.Int64List(value=v)) for name, v in numbers.items()}
@@ -106,6 +108,7 @@ def make_pairs(
     vocab_path: str,
     text: TextConfig,
     settings: PretrainingConfig,
+    lengths: Mapping[int, int],
     duplicates: int,
 ) -> None:
     """Writes the examples of one split.
@@ -114,7 +117,8 @@ def make_pairs(
       make_pipeline: makes the Beam pipeline to run on.
       documents: glob of TFRecord files of Examples whose `text` is a document, a sentence a line.
       output: folder that receives the TFRecord files.
-      duplicates: how often the documents are cut.
+      lengths: phase -> tokens that its examples have at most, [CLS] and [SEP] included.
+      duplicates: how often the documents are cut for each phase.
     """
     size = sum(tf.io.gfile.stat(path).length for path in tf.io.gfile.glob(documents))
     shards = max(1, round(size / SHARD_BYTES))
@@ -125,7 +129,7 @@ def make_pairs(
             | "Texts" >> beam.FlatMap(texts_of, ("text",))
             | "Shard" >> beam.Map(lambda document: (shard_of(document, shards), document))
             | "Together" >> beam.GroupByKey()
-            | "Pairs" >> beam.ParDo(MakePairs(vocab_path, text, settings, duplicates))
+            | "Pairs" >> beam.ParDo(MakePairs(vocab_path, text, settings, lengths, duplicates))
             | "Write"
             >> beam.io.WriteToTFRecord(
                 os.path.join(output, "data_tfrecord"), file_name_suffix=".gz", num_shards=shards, compression_type="gzip"
@@ -153,10 +157,12 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         vocab_path = os.path.join(artifact_utils.get_single_uri(input_dict["vocabulary"]), VOCABULARY_FILE)
         pairs = artifact_utils.get_single_instance(output_dict["pairs"])
         pairs.split_names = artifact_utils.encode_split_names(["train", "eval"])
-        for split, duplicates in (("train", settings.duplicates), ("eval", 1)):
+        lengths = dict(enumerate([phase.seq_len for phase in settings.phases] or [text.seq_len]))
+        last = {max(lengths): lengths[max(lengths)]}  # what the finished model is judged by
+        for split, of_split, duplicates in (("train", lengths, settings.duplicates), ("eval", last, 1)):
             documents = os.path.join(artifact_utils.get_split_uri(input_dict["examples"], split), "*")
             output = artifact_utils.get_split_uri(output_dict["pairs"], split)
-            make_pairs(self._make_beam_pipeline, documents, output, vocab_path, text, settings, duplicates)
+            make_pairs(self._make_beam_pipeline, documents, output, vocab_path, text, settings, of_split, duplicates)
             count = sum(1 for path in tf.io.gfile.glob(f"{output}/*") for _ in tf.data.TFRecordDataset(path, "GZIP"))
             if not count:
                 raise BertlineError(f"data: the {split} documents hold no word that could be learned from.")

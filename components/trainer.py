@@ -21,9 +21,11 @@ from components.schema import labels_of
 from components.transform import vocabulary_of
 from models import checkpoints, inputs, training
 from models.encoder import Encoder, EncoderSize
+from models.packed_rows import pack_rows
 from models.task import Context, Task, get_task
+from models.tasks.pretraining import PHASE
 from models.text import TextEncoder
-from pipeline.config import ModelConfig, PretrainingConfig, TextConfig, TrainingConfig
+from pipeline.config import ModelConfig, PhaseConfig, PretrainingConfig, TextConfig, TrainingConfig
 from serving.contract import ENCODER
 from serving.signatures import ServedModel, export
 
@@ -86,12 +88,10 @@ def train_and_export(
         return replace(inputs.read_corpus(files, feature_spec), prepare=prepare)
 
     result = training.train(
-        lambda: task.build(
-            make_encoder(model, context.text.vocab_size, settings.seed), context, model.dropout, settings.seed
-        ),
+        lambda: make_model(task, context, model, settings.seed),
         task,
         settings,
-        corpus(train_files, True),
+        phases_of(corpus(train_files, True), settings, text, pretraining),
         corpus(eval_files, False),
         checkpoint_folder=checkpoint_folder,
         report=lambda record: events.emit(events.Training(record)),
@@ -114,6 +114,33 @@ def train_and_export(
         file.write("".join(json.dumps(record) + "\n" for record in result.history))
     shutil.rmtree(checkpoint_folder)  # finished: the next training of this kind starts afresh
     return result
+
+
+def phases_of(
+    rows: inputs.Corpus, settings: TrainingConfig, text: TextConfig, pretraining: PretrainingConfig
+) -> list[training.Phase]:
+    """The rows of each phase of a pre-training, packed if the config says so; any other task has one phase."""
+    if PHASE not in rows.targets:
+        return [training.Phase(rows, settings)]
+    single = PhaseConfig(seq_len=text.seq_len, epochs=settings.epochs, batch_size=settings.batch_size)
+    phases = []
+    for number, phase in enumerate(pretraining.phases or [single]):
+        chosen = rows.where(rows.targets[PHASE] == number)
+        if pretraining.pack:
+            packed = pack_rows(chosen, phase.seq_len)
+            events.emit(events.Note(f"{len(chosen):,} examples of up to {phase.seq_len} tokens in {len(packed):,} rows"))
+            chosen = packed
+        phases.append(training.Phase(chosen, settings.model_copy(update=phase.model_dump(exclude={"seq_len"}))))
+    return phases
+
+
+def make_model(task: Task, context: Context, model: ModelConfig, seed: int) -> Any:
+    """The task's model on the configured encoder, with the checkpoint's heads where the task has the same."""
+    made = task.build(make_encoder(model, context.text.vocab_size, seed), context, model.dropout, seed)
+    if model.checkpoint and task.take_heads:
+        for note in task.take_heads(made, checkpoints.load_heads(model.checkpoint)):
+            events.emit(events.Note(note))
+    return made
 
 
 def make_encoder(model: ModelConfig, vocab_size: int, seed: int) -> Encoder:

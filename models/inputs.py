@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 TOKENS = "token_ids"
-OF_TOKENS = (TOKENS, "segment_ids")
+OF_TOKENS = (TOKENS, "segment_ids", "blocks", "positions")
 """Features with one number a token."""
 
 
@@ -39,6 +39,20 @@ class Corpus:
 
     def __len__(self) -> int:
         return len(self.starts) - 1
+
+    def where(self, condition: np.ndarray) -> Corpus:
+        """The rows for which it holds; `condition` is [rows] bool."""
+        if condition.all():
+            return self
+        rows = np.flatnonzero(condition)
+        ragged = tf.gather(_ragged(self), rows)
+        return replace(
+            self,
+            values=ragged.flat_values.numpy(),
+            starts=ragged.row_splits.numpy(),
+            targets={name: value[rows] for name, value in self.targets.items()},
+            others={name: tf.gather(value, rows) for name, value in self.others.items()},
+        )
 
 
 @dataclass(frozen=True)
@@ -80,17 +94,7 @@ def read_corpus(files: Sequence[str], feature_spec: Mapping[str, Any]) -> Corpus
         },
     )
     labelled = corpus.targets.get("label_id")
-    return corpus if labelled is None or (labelled >= 0).all() else _keep(corpus, np.flatnonzero(labelled >= 0))
-
-
-def _keep(corpus: Corpus, rows: np.ndarray) -> Corpus:
-    ragged = tf.gather(_ragged(corpus), rows)
-    return Corpus(
-        ragged.flat_values.numpy(),
-        ragged.row_splits.numpy(),
-        {name: value[rows] for name, value in corpus.targets.items()},
-        {name: tf.gather(value, rows) for name, value in corpus.others.items()},
-    )
+    return corpus if labelled is None else corpus.where(labelled >= 0)
 
 
 def _ragged(corpus: Corpus) -> tf.RaggedTensor:

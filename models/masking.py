@@ -85,6 +85,38 @@ def mask_batch(token_ids: np.ndarray, lengths: np.ndarray, rules: MaskingRules, 
     return Masked(masked, positions, labels, chosen)
 
 
+def mask_rows(
+    token_ids: np.ndarray, begins: np.ndarray, lengths: np.ndarray, rules: MaskingRules, generator: np.random.Generator
+) -> Masked:
+    """Masks rows that hold several texts one after the other, each of them as if it stood alone.
+
+    Args:
+      token_ids: [rows, tokens] int32.
+      begins, lengths: [rows, texts] where each text begins and how many tokens it has; 0 tokens for no text.
+
+    Returns:
+      Positions in the rows; room for as many as the fullest row has, a multiple of 8, so that shapes are few.
+    """
+    rows, texts = np.nonzero(lengths)
+    begin, length = begins[rows, texts], lengths[rows, texts]
+    columns = np.arange(length.max(initial=1))
+    inside = columns < length[:, None]
+    where = np.broadcast_to(rows[:, None], inside.shape)[inside], (begin[:, None] + columns)[inside]
+    apart = np.zeros(inside.shape, np.int32)
+    apart[inside] = token_ids[where]
+    found = mask_batch(apart, length, rules, generator)
+    masked = token_ids.copy()
+    masked[where] = found.token_ids[inside]
+    of_row = np.repeat(rows, found.chosen.sum(axis=1))  # the row of each masked token; texts come row by row
+    counts = np.bincount(of_row, minlength=len(token_ids))
+    slots = np.arange(len(of_row)) - (counts.cumsum() - counts)[of_row]
+    chosen = np.arange(-(-max(1, counts.max(initial=1)) // 8) * 8) < counts[:, None]
+    positions, labels = np.zeros_like(chosen, np.int32), np.zeros_like(chosen, np.int32)
+    positions[of_row, slots] = (found.positions + begin[:, None])[found.chosen]
+    labels[of_row, slots] = found.labels[found.chosen]
+    return Masked(masked, positions, labels, chosen)
+
+
 def how_many(tokens: np.ndarray, rules: MaskingRules) -> np.ndarray:
     """Tokens to choose of texts of so many; a half is rounded to the even number, as Python does."""
     return np.clip(np.rint(np.asarray(tokens) * rules.share).astype(int), 1, rules.most)

@@ -89,6 +89,9 @@ class Task:
     heads: Callable[[Any], dict[str, Any]] | None = None
     """(model) -> its head's weights under Hugging Face's names, where the encoder itself is a result that others start
     from: it is then left beside the served model as a checkpoint, with these."""
+    take_heads: Callable[[Any, Mapping[str, Any]], list[str]] | None = None
+    """(model, a checkpoint's heads as `checkpoints.load_heads` gives them) -> takes over those that the task has too, and
+    says in sentences what became of them."""
 
 
 def get_task(name: str) -> Task:

@@ -9,11 +9,11 @@ follows from the seed, so a training that was killed ends with the very weights 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -53,6 +53,13 @@ class EpochRecord:
     eval_accuracy: float
 
 
+class Phase(NamedTuple):
+    """A part of a training: its rows, and its own epochs and batch size among the settings."""
+
+    rows: inputs.Corpus
+    settings: TrainingConfig
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainingResult:
     model: Any
@@ -87,7 +94,7 @@ def train(
     build_model: Callable[[], Any],
     task: Task,
     settings: TrainingConfig,
-    train_rows: inputs.Corpus,
+    train_rows: inputs.Corpus | Sequence[Phase],
     eval_rows: inputs.Corpus,
     *,
     checkpoint_folder: Path,
@@ -99,13 +106,17 @@ def train(
     Args:
       build_model: makes a model; called in the strategy's scope, after the seeds are set. It is called a second time for
         the model that is returned where the trained one has adapters or computes in another way.
+      train_rows: or phases, gone through one after the other; epochs and steps are counted over all of them.
       report: is told of every step and every epoch.
       tensorboard_folder: of this training's events, if `settings.tensorboard`; `tensorboard/NAME` beside the checkpoint
         folder by default, with the checkpoint folder's name.
     """
     strategy = choose_strategy(settings.devices)
-    _check(settings, strategy.num_replicas_in_sync, train_rows, eval_rows)
-    plans = [_plan(train_rows, settings, epoch) for epoch in range(settings.epochs)]
+    phases = [Phase(train_rows, settings)] if isinstance(train_rows, inputs.Corpus) else list(train_rows)
+    for phase in phases:
+        _check(phase.settings, strategy.num_replicas_in_sync, phase.rows, eval_rows)
+    phase_of = [number for number, phase in enumerate(phases) for _ in range(phase.settings.epochs)]  # by epoch
+    plans = [_plan(phases[number], epoch) for epoch, number in enumerate(phase_of)]
     ends = np.cumsum([len(planned) for planned in plans])
     total_steps = int(ends[-1])
 
@@ -129,7 +140,7 @@ def train(
     checkpoint = Checkpoint(checkpoint_folder, model, optimizer)
     start = step = checkpoint.restore()
     held_out = checkpoint.held_out
-    step_fn = step_function(strategy, model, task, optimizer, train_rows, settings)
+    step_of = cache(lambda number: step_function(strategy, model, task, optimizer, *phases[number]))  # traced once a phase
     evaluate = evaluator(model, task)
     events = tensorboard_folder or checkpoint_folder.parent / "tensorboard" / checkpoint_folder.name
     curves = Curves(events, checkpoint.history) if settings.tensorboard else None
@@ -147,7 +158,9 @@ def train(
                 continue
             if settings.early_stopping and held_out.stale_epochs >= settings.early_stopping:
                 break
-            dataset = inputs.batches(train_rows, planned[step - first :], settings.batch_size)
+            rows, in_phase = phases[phase_of[epoch]]
+            step_fn = step_of(phase_of[epoch])
+            dataset = inputs.batches(rows, planned[step - first :], in_phase.batch_size)
             began = time.perf_counter()
             for batch in strategy.experimental_distribute_dataset(dataset):
                 loss, accuracy, tokens = (float(value) for value in step_fn(batch))
@@ -171,7 +184,7 @@ def train(
                 tell(record)
                 if settings.checkpoint_steps and step % settings.checkpoint_steps == 0 and step != ends[epoch]:
                     checkpoint.save(step)
-            eval_loss, eval_accuracy = evaluate(eval_rows, settings)
+            eval_loss, eval_accuracy = evaluate(eval_rows, in_phase)
             held_out.judge(step, eval_loss, lambda: _trained(model) if settings.keep == "best" else {})
             tell(EpochRecord(step=step, epoch=epoch + 1, eval_loss=eval_loss, eval_accuracy=eval_accuracy))
             checkpoint.save(step)
@@ -207,8 +220,9 @@ def _check(settings: TrainingConfig, replicas: int, train_rows: inputs.Corpus, e
         )
 
 
-def _plan(rows: inputs.Corpus, settings: TrainingConfig, epoch: int) -> list[inputs.Batch]:
-    return inputs.plan(rows.lengths, settings.batch_size, settings.buckets, seed=settings.seed, epoch=epoch)
+def _plan(phase: Phase, epoch: int) -> list[inputs.Batch]:
+    settings = phase.settings
+    return inputs.plan(phase.rows.lengths, settings.batch_size, settings.buckets, seed=settings.seed, epoch=epoch)
 
 
 def _prepared(model: Any, settings: TrainingConfig) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from tfx.components import StatisticsGen, Trainer
 from tfx.components.trainer import executor as trainer_executor
@@ -24,6 +25,14 @@ from components.vocabulary import VocabularyGen
 from models.task import get_task
 from pipeline.config import Config
 from pipeline.fingerprints import code_fingerprint, file_fingerprint
+
+_TRAINING_ALONE: Any = {
+    "static": True,
+    "next_sentence": True,
+    "pack": True,
+    "phases": {"__all__": {"epochs", "batch_size"}},
+}
+"""Settings of `pretraining` that do not change the pairs."""
 
 
 def create_pipeline(config: Config) -> Pipeline:
@@ -74,7 +83,14 @@ def create_pipeline(config: Config) -> Pipeline:
             examples=examples,
             vocabulary=vocabulary.outputs["vocabulary"],
             text=text,
-            pretraining=config.pretraining.model_dump_json(exclude={"static", "next_sentence"}),
+            pretraining=config.pretraining.model_dump_json(
+                exclude={
+                    "static": True,
+                    "next_sentence": True,
+                    "pack": True,
+                    "phases": {"__all__": {"epochs", "batch_size"}},
+                }
+            ),
             code=code_fingerprint("components.pairs"),
         ).with_id("SentencePairs")
         learned, learned_schema = sentence_pairs.outputs["pairs"], sentence_pairs.outputs["schema"]

@@ -99,15 +99,31 @@ class ValidationConfig(Frozen):
     """Largest Jensen-Shannon divergence of the text lengths against the last accepted run."""
 
 
+class PhaseConfig(Frozen):
+    """A part of a pre-training, on pairs of one length."""
+
+    seq_len: int = Field(ge=8, le=512)
+    epochs: int = Field(default=1, ge=1, le=1000)
+    batch_size: int = Field(default=32, ge=1, le=65536)
+
+
 class PretrainingConfig(Frozen):
     """Masked-language modelling and next-sentence prediction, for the task `pretraining`."""
+
+    phases: tuple[PhaseConfig, ...] = Field(default=(), max_length=8)
+    """Trainings one after the other, on longer and longer pairs, as the original's 128 and then 512 tokens:
+    [{seq_len: 128, epochs: 9, batch_size: 64}, {seq_len: 512, epochs: 1, batch_size: 16}]. They take the place of
+    `text.seq_len`, `training.epochs` and `training.batch_size`; the learning rate goes through all of them once."""
+    pack: bool = True
+    """Put several short examples into a row of `seq_len` tokens, where they do not see each other, instead of padding
+    them. `training.batch_size` then counts rows."""
 
     masking: Literal["piece", "word", "span"] = "piece"
     """What is masked together: single pieces, whole words, or runs of words."""
     mask_share: float = Field(default=0.15, gt=0, lt=1)
     """Share of the tokens to guess."""
-    max_masked: int = Field(default=20, ge=1, le=512)
-    """Tokens to guess in one example at most."""
+    max_masked: int | None = Field(default=None, ge=1, le=512)
+    """Tokens to guess in one example at most; by default `mask_share` of the longest example."""
     static: bool = False
     """Keep the masks that were drawn with the pairs, instead of drawing new ones in every epoch."""
     next_sentence: bool = True
@@ -345,6 +361,22 @@ class Config(Frozen):
             raise ValueError(
                 f"evaluation.slices: {sorted(reserved)} are names of our own; texts are sliced by length anyway"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _phases_rise(self) -> Config:
+        lengths = [phase.seq_len for phase in self.pretraining.phases]
+        if lengths and (lengths != sorted(lengths) or self.text.seq_len != lengths[-1]):
+            raise ValueError(
+                f"pretraining.phases: their seq_len must rise, up to text.seq_len (received {lengths} and"
+                f" {self.text.seq_len}; leave text.seq_len out)"
+            )
+        for phase in self.pretraining.phases:
+            if phase.batch_size % self.training.accumulate:
+                raise ValueError(
+                    f"pretraining.phases: batch_size={phase.batch_size} cannot be worked through in"
+                    f" {self.training.accumulate} equal parts"
+                )
         return self
 
     @model_validator(mode="after")

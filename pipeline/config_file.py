@@ -179,6 +179,10 @@ def _apply_task_defaults(raw: dict[str, Any]) -> None:
     if raw.get("task") == "pretraining" and isinstance(data, dict) and isinstance(text, dict):
         data.setdefault("label", None)
         text.setdefault("reading", "huggingface")
+        pretraining = raw.get("pretraining")
+        phases = pretraining.get("phases") if isinstance(pretraining, dict) else None
+        if isinstance(phases, list) and phases and isinstance(phases[-1], dict) and "seq_len" in phases[-1]:
+            text.setdefault("seq_len", phases[-1]["seq_len"])
 
 
 def checkpoint_text(folder: Path) -> dict[str, Any]:

@@ -10,9 +10,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from models.checkpoints.names import Weight
 from models.cross_entropy import cross_entropy
 from models.encoder import ACTIVATIONS, Encoder
-from models.masking import MaskingRules, mask_batch
+from models.masking import MaskingRules, mask_rows
 from models.task import Context, Metric, Output, Task, Tensors
 from models.tasks import classification
 from models.vocabulary import CONTINUATION
@@ -21,6 +22,7 @@ from pipeline.errors import BertlineError
 
 LABELS = ("next", "random")
 """Their ids are those of the original: 1 is a random second half."""
+PHASE = "phase"
 _SHOWN = 5
 
 
@@ -34,15 +36,17 @@ def masking_rules(text: Any, settings: PretrainingConfig) -> MaskingRules:
         special_ids=(text.pad_id, text.cls_id, text.sep_id),
         continues=np.asarray([piece.startswith(CONTINUATION) for piece in text.vocab]),
         share=settings.mask_share,
-        most=settings.max_masked,
+        most=settings.max_masked or max(1, round(settings.mask_share * text.seq_len)),
         units=settings.masking,
     )
 
 
 def features(columns: Mapping[str, Any], context: Context) -> Tensors:
-    """What `components/pairs.py` wrote: packed pairs, and the masks that were drawn for them."""
+    """What `components/pairs.py` wrote: pairs, the masks that were drawn for them, and the phase that they are for."""
+    numbers = {name: columns[name] for name in TASK.number_keys}
     return {
-        **{name: columns[name] for name in TASK.number_keys},
+        **numbers,
+        PHASE: numbers[PHASE].flat_values,  # one an example
         "label_id": classification.label_ids(columns["label"], context.labels),
     }
 
@@ -60,22 +64,39 @@ def request(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
 def prepare(context: Context, training: bool) -> Callable[[Tensors, Any], Tensors]:
     """Masks a batch: anew in training, unless the config wants the stored masks; by the stored ones otherwise."""
     if not training or context.pretraining.static:
-        return lambda batch, seed: _with_shares(with_stored_masks(batch))
+        return lambda batch, seed: _with_shares(with_stored_masks(_with_texts(batch)))
     rules = masking_rules(context.text, context.pretraining)
 
-    def draw(ids: np.ndarray, lengths: np.ndarray, seed: np.ndarray) -> tuple[np.ndarray, ...]:
-        return tuple(mask_batch(ids, lengths, rules, np.random.default_rng(int(seed))))
+    def draw(ids: np.ndarray, begins: np.ndarray, lengths: np.ndarray, seed: np.ndarray) -> tuple[np.ndarray, ...]:
+        return tuple(mask_rows(ids, begins, lengths, rules, np.random.default_rng(int(seed))))
 
     def mask(batch: Tensors, seed: Any) -> Tensors:
-        lengths = tf.reduce_sum(tf.cast(batch["mask"], tf.int32), axis=1)
+        batch = _with_texts(batch)
         ids = batch["token_ids"]
         kinds = (tf.int32, tf.int32, tf.int32, tf.bool)
-        masked, *found = tf.numpy_function(draw, (ids, lengths, seed), kinds, stateful=False)
+        given = (ids, batch["firsts"], _lengths(batch), seed)
+        masked, *found = tf.numpy_function(draw, given, kinds, stateful=False)
         names = ("masked_positions", "masked_labels", "masked_positions_mask")
-        drawn = {name: tf.ensure_shape(x, [ids.shape[0], rules.most]) for name, x in zip(names, found, strict=True)}
+        drawn = {name: tf.ensure_shape(x, [ids.shape[0], None]) for name, x in zip(names, found, strict=True)}
         return _with_shares({**batch, "token_ids": tf.ensure_shape(masked, ids.shape), **drawn})
 
     return mask
+
+
+def _with_texts(batch: Tensors) -> Tensors:
+    """A row of one text as a row of several: `firsts`, and a label for each text."""
+    if "firsts" in batch:
+        return batch
+    labels = batch["label_id"][:, tf.newaxis]
+    firsts = tf.zeros_like(labels, tf.int32)
+    return {**batch, "label_id": labels, "firsts": firsts, "firsts_mask": tf.ones_like(labels, tf.bool)}
+
+
+def _lengths(batch: Tensors) -> tf.Tensor:
+    """Tokens of each text of a row, up to the begin of the next one; 0 for no text."""
+    end = tf.reduce_sum(tf.cast(batch["mask"], tf.int32), axis=1, keepdims=True)
+    begins = tf.where(batch["firsts_mask"], tf.minimum(batch["firsts"], end), end)
+    return tf.concat([begins[:, 1:], end], axis=1) - begins
 
 
 def with_stored_masks(batch: Mapping[str, Any]) -> Tensors:
@@ -88,10 +109,18 @@ def with_stored_masks(batch: Mapping[str, Any]) -> Tensors:
 
 
 def _with_shares(batch: Tensors) -> Tensors:
-    """`masked_share`: what each guess counts, so that the mean over the rows' losses is the mean over the guesses."""
-    real = tf.cast(batch["masked_positions_mask"], tf.float32) * tf.cast(batch["weight"] > 0, tf.float32)[:, tf.newaxis]
-    rows = tf.reduce_sum(tf.cast(batch["weight"] > 0, tf.float32))
-    return {**batch, "masked_share": real * rows / (tf.reduce_sum(real) + 1e-5)}
+    """What each guess and each text counts, so that the mean over the rows' losses is the mean over guesses and texts."""
+    used = tf.cast(batch["weight"] > 0, tf.float32)[:, tf.newaxis]
+
+    def shares(real: tf.Tensor) -> tf.Tensor:
+        counted = tf.cast(real, tf.float32) * used
+        return counted * tf.reduce_sum(used) / (tf.reduce_sum(counted) + 1e-5)
+
+    return {
+        **batch,
+        "masked_share": shares(batch["masked_positions_mask"]),
+        "text_share": shares(batch["firsts_mask"]),
+    }
 
 
 @keras.saving.register_keras_serializable("bertline")
@@ -116,15 +145,24 @@ class Pretrainer(keras.Model):
         self.built = True
 
     def call(self, batch: Mapping[str, tf.Tensor], training: bool = False) -> Tensors:
-        sequence = self.encoder(batch["token_ids"], batch.get("segment_ids"), batch["mask"], training=training)
+        sequence = self.encoder(
+            batch["token_ids"],
+            batch.get("segment_ids"),
+            batch["mask"],
+            training=training,
+            blocks=batch.get("blocks"),
+            positions=batch.get("positions"),
+        )
         asked = tf.gather(sequence, batch["masked_positions"], batch_dims=1)  # [batch, masked, hidden]
         # Flat, as one matrix product: of a batch of them TensorFlow would sum up a table's gradient for every example.
         states = self.norm(self.transform(tf.reshape(asked, [-1, self.encoder.size.hidden])))
         table = tf.convert_to_tensor(self.encoder.embeddings.token.embeddings)
         guesses = tf.matmul(states, table, transpose_b=True) + self.bias
         outputs = {"guesses": tf.reshape(guesses, [*tf.unstack(tf.shape(asked)[:2]), self.encoder.size.vocab_size])}
-        if self.follows is not None:
-            outputs["follows"] = self.follows(self.encoder.pool(sequence))
+        if self.follows is not None:  # [batch, texts, 2]
+            starts = tf.gather(sequence, batch["firsts"], batch_dims=1) if "firsts" in batch else sequence[:, :1]
+            pooled = self.encoder.pool(tf.reshape(starts, [-1, 1, self.encoder.size.hidden]))
+            outputs["follows"] = tf.reshape(self.follows(pooled), [*tf.unstack(tf.shape(starts)[:2]), 2])
         return outputs
 
 
@@ -145,7 +183,8 @@ def loss(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
     guessed = guess_losses(outputs, batch)
     total = tf.reduce_sum(batch["masked_share"] * guessed, axis=1)
     if "follows" in outputs:
-        total += tf.nn.sparse_softmax_cross_entropy_with_logits(batch["label_id"], outputs["follows"])
+        followed = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["label_id"], outputs["follows"])
+        total += tf.reduce_sum(batch["text_share"] * followed, axis=1)
     return total
 
 
@@ -183,7 +222,7 @@ def measure(outputs: Tensors, batch: Mapping[str, tf.Tensor], context: Context) 
     }
     follows = outputs.get("follows")
     # A model without this head knows nothing of it: even shares.
-    shares = tf.fill([tf.shape(count)[0], 2], 0.5) if follows is None else tf.nn.softmax(follows)
+    shares = tf.fill([tf.shape(count)[0], 2], 0.5) if follows is None else tf.nn.softmax(follows[:, 0])
     return {**found, "follows": shares}
 
 
@@ -192,25 +231,53 @@ def targets(features: Mapping[str, Any]) -> Tensors:
     return {**classification.targets(features), "guess_target": tf.zeros_like(count), "guess_weight": count}
 
 
-def heads(model: Pretrainer) -> dict[str, np.ndarray]:
-    """The heads as Hugging Face's BertForPreTraining has them."""
-    dense = {"cls.predictions.transform.dense": model.transform}
-    if model.follows is not None:
-        dense["cls.seq_relationship"] = model.follows
+def _head_weights(model: Pretrainer) -> dict[str, dict[str, Weight]]:
+    """Each head's weights as Hugging Face's BertForPreTraining names them."""
     found = {
-        "cls.predictions.bias": model.bias,
-        "cls.predictions.transform.LayerNorm.weight": model.norm.gamma,
-        "cls.predictions.transform.LayerNorm.bias": model.norm.beta,
+        "cls.predictions": {
+            "cls.predictions.bias": Weight(model.bias),
+            "cls.predictions.transform.dense.weight": Weight(model.transform.kernel, transposed=True),
+            "cls.predictions.transform.dense.bias": Weight(model.transform.bias),
+            "cls.predictions.transform.LayerNorm.weight": Weight(model.norm.gamma),
+            "cls.predictions.transform.LayerNorm.bias": Weight(model.norm.beta),
+        }
     }
-    for name, layer in dense.items():
-        found |= {f"{name}.weight": tf.transpose(layer.kernel), f"{name}.bias": layer.bias}
-    return {name: keras.ops.convert_to_numpy(value) for name, value in found.items()}
+    if model.follows is not None:
+        found["cls.seq_relationship"] = {
+            "cls.seq_relationship.weight": Weight(model.follows.kernel, transposed=True),
+            "cls.seq_relationship.bias": Weight(model.follows.bias),
+        }
+    return found
+
+
+def heads(model: Pretrainer) -> dict[str, np.ndarray]:
+    return {name: weight.value() for head in _head_weights(model).values() for name, weight in head.items()}
+
+
+def take_heads(model: Pretrainer, given: Mapping[str, np.ndarray]) -> list[str]:
+    """Goes on with the heads of a checkpoint; each head is taken whole, starts from scratch, or is refused."""
+    notes: list[str] = []
+    taken: dict[str, Weight] = {}
+    for head, weights in _head_weights(model).items():
+        if any(name in given for name in weights):
+            taken |= weights
+        else:
+            notes.append(f"the checkpoint has no {head}: this head starts from scratch")
+    for name, weight in taken.items():  # all of them, before any is assigned
+        if name not in given or given[name].shape != weight.file_shape:
+            found = f"has the shape {list(given[name].shape)}" if name in given else "is missing"
+            raise BertlineError(f"model.checkpoint: {name} {found}; it should be {list(weight.file_shape)}.")
+    for name, weight in taken.items():
+        weight.assign(given[name])
+    if "cls.predictions.decoder.weight" in given:
+        notes.append("the checkpoint's decoder is not its token embedding; guesses go through the embedding all the same")
+    return notes
 
 
 TASK = Task(
     name="pretraining",
     text_keys=("text",),
-    number_keys=("token_ids", "segment_ids", "masked_positions", "masked_ids"),
+    number_keys=("token_ids", "segment_ids", "masked_positions", "masked_ids", PHASE),
     features=features,
     request=request,
     prepare=prepare,
@@ -235,4 +302,5 @@ TASK = Task(
     },
     confusion="follows",
     heads=heads,
+    take_heads=take_heads,
 )

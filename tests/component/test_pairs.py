@@ -27,13 +27,13 @@ def write_documents(folder, documents):
     return str(folder / "*")
 
 
-def made(folder, documents, duplicates=1, **settings):
+def made(folder, documents, duplicates=1, lengths={0: TEXT.seq_len}, **settings):  # noqa: B006
     """The examples as plain lists, in the order of the files."""
     files = write_documents(folder / "in", documents)
     vocab = write_vocab(folder, VOCAB)
     pipeline = lambda: beam.Pipeline(options=beam.options.pipeline_options.PipelineOptions(["--direct_num_workers=1"]))  # noqa: E731
     output = folder / f"out{duplicates}"
-    make_pairs(pipeline, files, str(output), vocab, TEXT, PretrainingConfig(**settings), duplicates)
+    make_pairs(pipeline, files, str(output), vocab, TEXT, PretrainingConfig(**settings), lengths, duplicates)
     numbers = ("token_ids", "segment_ids", "masked_positions", "masked_ids", "words")
     spec = {name: tf.io.RaggedFeature(tf.int64) for name in numbers} | {"label": tf.io.FixedLenFeature([], tf.string)}
     records = [r.numpy() for path in sorted(output.iterdir()) for r in tf.data.TFRecordDataset(str(path), "GZIP")]

@@ -89,7 +89,9 @@ def test_the_loss_is_the_mean_over_the_guesses_plus_the_mean_over_the_rows(text,
     guesses, labels = outputs["guesses"].numpy()[real], batch["masked_labels"].numpy()[real]
     expected = sum(map(cross_entropy, guesses, labels)) / (len(labels) + 1e-5)
     if next_sentence:
-        expected += np.mean([cross_entropy(outputs["follows"].numpy()[i], batch["label_id"].numpy()[i]) for i in range(3)])
+        expected += np.mean(
+            [cross_entropy(outputs["follows"].numpy()[i, 0], batch["label_id"].numpy()[i, 0]) for i in range(3)]
+        )
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     right = np.mean(guesses.argmax(axis=1) == labels)
     np.testing.assert_allclose(tf.reduce_sum(batch["weight"] * TASK.correct(outputs, batch)), right, atol=1e-4)
@@ -142,3 +144,30 @@ def test_a_vocabulary_without_mask_is_refused(tmp_path):
     bare = TextEncoder(write_vocab(tmp_path, [piece for piece in VOCAB if piece != "[MASK]"]), reading="huggingface")
     with pytest.raises(BertlineError, match=r"no \[MASK\]"):
         TASK.prepare(context(bare), True)
+
+
+def test_a_training_goes_on_with_a_checkpoints_heads(text):
+    given = make_model(text)
+    for weight in given.trainable_variables:
+        weight.assign(weight + 0.5)
+    taker = make_model(text)
+    assert TASK.take_heads(taker, TASK.heads(given)) == []
+    for name, value in TASK.heads(taker).items():
+        np.testing.assert_array_equal(value, TASK.heads(given)[name])
+
+
+def test_a_head_that_the_checkpoint_lacks_starts_from_scratch_and_half_a_head_is_refused(text):
+    taker = make_model(text)
+    before = TASK.heads(taker)
+    notes = TASK.take_heads(taker, {"classifier.weight": np.zeros((2, 8))})
+    assert [note.split(":")[0] for note in notes] == [
+        "the checkpoint has no cls.predictions", "the checkpoint has no cls.seq_relationship"
+    ]  # fmt: skip
+    half = {**TASK.heads(make_model(text)), "cls.predictions.bias": np.zeros(7)}
+    with pytest.raises(BertlineError, match=r"cls\.predictions\.bias has the shape \[7\]; it should be"):
+        TASK.take_heads(taker, half)
+    del half["cls.predictions.bias"]
+    with pytest.raises(BertlineError, match=r"cls\.predictions\.bias is missing"):
+        TASK.take_heads(taker, half)
+    for name, value in TASK.heads(taker).items():
+        np.testing.assert_array_equal(value, before[name])
