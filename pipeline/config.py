@@ -165,7 +165,7 @@ class ModelConfig(Frozen):
 
     checkpoint: str | None = None
     """What to start from: a folder of Hugging Face (safetensors or .bin), of the original BERT (TF1) or of Keras, or a
-    model that the task `pretraining` has pushed."""
+    model that the task `pretraining` has pushed: its folder, or runs:/ and the id of its MLflow run."""
     size: Literal["tiny", "mini", "small", "minilm", "base", "large"] = "tiny"
     """Size of an encoder from scratch; the numbers below override it one by one."""
     layers: int | None = Field(default=None, ge=1, le=96)
@@ -296,6 +296,8 @@ class TrackingConfig(Frozen):
     """MLflow store; by default MLFLOW_TRACKING_URI, else an sqlite file in the workspace."""
     experiment: str | None = None
     """MLflow experiment; the pipeline's name by default."""
+    encoder_run: str | None = None
+    """MLflow run whose encoder this one starts from; set by `model.checkpoint: runs:/…` and recorded with the run."""
 
     @field_validator("uri")
     @classmethod
