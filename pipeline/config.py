@@ -401,7 +401,7 @@ def without_password(uri: str) -> str:
     >>> without_password("https://me:secret@host/x")
     'https://…@host/x'
     """
-    return re.sub(r"//[^/@]+@", "//…@", uri)
+    return re.sub(r"//[^/\s]+@", "//…@", uri)  # up to the last @: a password may hold one
 
 
 def nearest(word: str, known: Sequence[str]) -> str:

@@ -129,6 +129,7 @@ def test_a_run_that_cannot_be_asked_for_is_refused_without_importing_mlflow(tmp_
     assert not (tmp_path / "new").exists()
 
 
-def test_a_password_in_the_tracking_address_is_refused_and_not_repeated():
-    message = refusal("reviews", ["tracking.uri=https://me:hunter2@example.org"])
-    assert "MLFLOW_TRACKING_PASSWORD" in message and "hunter2" not in message
+@pytest.mark.parametrize("password", ["hunter2", "p@hunter2", "hunter2@"])
+def test_a_password_in_the_tracking_address_is_refused_and_not_repeated(password):
+    message = refusal("reviews", [f"tracking.uri=https://me:{password}@example.org"])
+    assert "MLFLOW_TRACKING_PASSWORD" in message and "hunter2" not in message and "example.org" in message
