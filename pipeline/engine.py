@@ -128,6 +128,8 @@ class LocalEngine(LocalDagRunner):
                 "blessed": str(summary.blessed).lower(),
                 "reasons": "; ".join(summary.reasons) or "none",
                 "pushed_version": str(summary.pushed_version or "none"),
+                "pushed_path": summary.pushed_path or "none",
+                "pushed_digest": summary.pushed_digest or "none",
                 "anomalies_allowed": str(summary.anomalies_allowed).lower(),
             }
             self._tracker.finish(status, tags, self._verdict, self._history)
@@ -171,10 +173,8 @@ class LocalEngine(LocalDagRunner):
         elif step == "Pusher":
             pushed = outputs["pushed_model"].properties
             if pushed.get("pushed"):
-                summary.pushed_version, summary.pushed_path = (
-                    int(pushed["pushed_version"]),
-                    pushed["pushed_destination"],
-                )
+                summary.pushed_version = int(pushed["pushed_version"])
+                summary.pushed_path, summary.pushed_digest = pushed["pushed_destination"], pushed["digest"]
                 summary.fresh_push = not summary.steps[-1]["cached"] and bool(pushed.get("fresh"))
                 newest = latest(self._config.push_path)
                 summary.newest_version = newest.version if newest else None

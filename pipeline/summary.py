@@ -32,6 +32,7 @@ class Summary:
     reasons: list[str] = field(default_factory=list)
     pushed_version: int | None = None
     pushed_path: str | None = None
+    pushed_digest: str | None = None
     newest_version: int | None = None
     """What a server loads: newer than `pushed_version` when this very model was pushed before others."""
     fresh_push: bool = False

@@ -11,6 +11,7 @@ import tensorflow_text  # noqa: F401
 import yaml
 from click.testing import CliRunner
 from lines import Line
+from mlflow.tracking import MlflowClient
 
 from models.checkpoints import load_encoder, load_heads
 from pipeline.cli import main
@@ -119,20 +120,30 @@ def test_the_pushed_model_fills_masks_in_raw_text(pretrained):
     assert [fillings[0] for fillings in answer["fillings"]] == ["cat", "meows"]
 
 
-def test_a_fine_tuning_starts_from_the_pushed_model_by_one_line(pretrained, tmp_path):
+def test_a_fine_tuning_starts_from_the_recorded_run_by_one_line(pretrained, tmp_path):
+    run_id, uri = pretrained.summary["mlflow_run_id"], pretrained.summary["mlflow_uri"]
     line = Line(tmp_path)
     config = yaml.safe_load(line.config.read_text())
-    config["model"] = {"checkpoint": str(pretrained.workspace / "models" / "tiny" / "1")}
+    config["model"] = {"checkpoint": f"runs:/{run_id}"}
+    config["tracking"] = {"uri": uri, "experiment": "fine-tuning"}
     config["training"]["epochs"] = 1
     config["evaluation"]["thresholds"] = {"accuracy": 0.0}
     line.config.write_text(yaml.safe_dump(config))
     done = line.run()
     assert done.exit_code == 0, done.output
+    recorded = MlflowClient(uri).get_run(line.summary["mlflow_run_id"]).data
+    pushed = pretrained.workspace / "models" / "tiny" / "1"
+    assert recorded.tags["encoder_run"] == run_id
+    assert recorded.params["model.checkpoint"] == str(pushed / "assets.extra" / "encoder")
     # The handed-on vocabulary and reading are taken over with the weights.
     card = json.loads((tmp_path / "workspace" / "models" / "tiny" / "1" / "assets.extra" / "bertline.json").read_text())
     assert card["text"]["reading"] == "huggingface"
-    given = (pretrained.workspace / "models" / "tiny" / "1" / "assets" / "vocab.txt").read_text()
+    given = (pushed / "assets" / "vocab.txt").read_text()
     assert (tmp_path / "workspace" / "models" / "tiny" / "1" / "assets" / "vocab.txt").read_text() == given
+    # The pushed folder by its path is the same start: nothing is trained again.
+    config["model"] = {"checkpoint": str(pushed)}
+    line.config.write_text(yaml.safe_dump(config))
+    assert line.run().exit_code == 0 and line.steps_run() == []
 
 
 def test_mask_asks_for_a_pretrained_model(pretrained, finished_line):

@@ -3,7 +3,16 @@
 import sys
 from pathlib import Path
 
+import pytest
+from checkpoint_files import TABLE, Arrays, random
+
 HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def tensors() -> Arrays:
+    """The weights of a small encoder, by Hugging Face's names."""
+    return random(dict(TABLE.values()), seed=0)
 
 
 def pytest_sessionfinish(session):

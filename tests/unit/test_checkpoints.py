@@ -9,86 +9,12 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
+from checkpoint_files import CONFIG, TABLE, assert_holds, weights, write
+from safetensors.numpy import load_file
 
 from models.checkpoints import load_encoder, load_size, load_weights, save_encoder
 from models.encoder import Encoder, EncoderSize
 from pipeline.errors import BertlineError
-
-CONFIG = {
-    "model_type": "bert",
-    "vocab_size": 30,
-    "num_hidden_layers": 2,
-    "hidden_size": 8,
-    "num_attention_heads": 2,
-    "intermediate_size": 16,
-    "max_position_embeddings": 12,
-    "type_vocab_size": 2,
-    "hidden_act": "gelu",
-    "hidden_dropout_prob": 0.2,
-    "attention_probs_dropout_prob": 0.3,
-    "layer_norm_eps": 1e-6,
-}
-
-# Our path -> Hugging Face's name and shape, written out by hand: the independent word on what belongs where.
-OUTSIDE = {
-    "embeddings/token/embeddings": ("embeddings.word_embeddings.weight", (30, 8)),
-    "embeddings/position/embeddings": ("embeddings.position_embeddings.weight", (12, 8)),
-    "embeddings/segment/embeddings": ("embeddings.token_type_embeddings.weight", (2, 8)),
-    "embeddings/norm/gamma": ("embeddings.LayerNorm.weight", (8,)),
-    "embeddings/norm/beta": ("embeddings.LayerNorm.bias", (8,)),
-    "pooler/kernel": ("pooler.dense.weight", (8, 8)),
-    "pooler/bias": ("pooler.dense.bias", (8,)),
-}
-LAYER = {
-    "attention/query/kernel": ("attention.self.query.weight", (8, 8)),
-    "attention/query/bias": ("attention.self.query.bias", (8,)),
-    "attention/key/kernel": ("attention.self.key.weight", (8, 8)),
-    "attention/key/bias": ("attention.self.key.bias", (8,)),
-    "attention/value/kernel": ("attention.self.value.weight", (8, 8)),
-    "attention/value/bias": ("attention.self.value.bias", (8,)),
-    "attention/output/kernel": ("attention.output.dense.weight", (8, 8)),
-    "attention/output/bias": ("attention.output.dense.bias", (8,)),
-    "attention_norm/gamma": ("attention.output.LayerNorm.weight", (8,)),
-    "attention_norm/beta": ("attention.output.LayerNorm.bias", (8,)),
-    "expand/kernel": ("intermediate.dense.weight", (16, 8)),
-    "expand/bias": ("intermediate.dense.bias", (16,)),
-    "contract/kernel": ("output.dense.weight", (8, 16)),
-    "contract/bias": ("output.dense.bias", (8,)),
-    "contract_norm/gamma": ("output.LayerNorm.weight", (8,)),
-    "contract_norm/beta": ("output.LayerNorm.bias", (8,)),
-}
-TABLE = {f"encoder/{path}": place for path, place in OUTSIDE.items()} | {
-    f"encoder/layer_{index}/{path}": (f"encoder.layer.{index}.{name}", shape)
-    for index in range(2)
-    for path, (name, shape) in LAYER.items()
-}
-
-
-@pytest.fixture
-def tensors() -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(0)
-    return {name: rng.normal(size=shape).astype(np.float32) for name, shape in TABLE.values()}
-
-
-def write(folder: Path, tensors: dict[str, np.ndarray], **changes: object) -> Path:
-    folder.mkdir(exist_ok=True)
-    config = {key: value for key, value in {**CONFIG, **changes}.items() if value is not None}
-    (folder / "config.json").write_text(json.dumps(config))
-    save_file(tensors, folder / "model.safetensors")
-    return folder
-
-
-def weights(encoder: Encoder) -> dict[str, np.ndarray]:
-    return {variable.path: variable.numpy() for variable in encoder.trainable_variables}
-
-
-def assert_holds(encoder: Encoder, tensors: dict[str, np.ndarray]) -> None:
-    found = weights(encoder)
-    assert found.keys() == TABLE.keys()
-    for path, (name, _) in TABLE.items():
-        expected = tensors[name].T if path.endswith("kernel") else tensors[name]
-        np.testing.assert_array_equal(found[path], expected, err_msg=path)
 
 
 def plain(name: str) -> str:

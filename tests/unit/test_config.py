@@ -115,6 +115,21 @@ def test_help_and_config_errors_import_neither_tensorflow_nor_tfx():
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.strip() == "[]"
 
 
-def test_a_password_in_the_tracking_address_is_refused_and_not_repeated():
-    message = refusal("reviews", ["tracking.uri=https://me:hunter2@example.org"])
-    assert "MLFLOW_TRACKING_PASSWORD" in message and "hunter2" not in message
+def test_a_run_that_cannot_be_asked_for_is_refused_without_importing_mlflow(tmp_path):
+    script = (
+        "import sys; from pipeline.config_file import load; from pipeline.errors import BertlineError\n"
+        "for name in ('latest', 'abcdef'):\n"
+        "    try: load('reviews', [f'model.checkpoint=runs:/{name}'], workspace=sys.argv[1])\n"
+        "    except BertlineError as error: print(error, 'mlflow' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, tmp_path / "new"], capture_output=True, text=True, check=True)
+    malformed, absent = done.stdout.splitlines()
+    assert "runs:/latest is not runs:/ and the id of an MLflow run" in malformed and malformed.endswith(" False")
+    assert f"there is no MLflow store sqlite:///{tmp_path}/new/mlflow.db" in absent and absent.endswith(" False")
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("password", ["hunter2", "p@hunter2", "hunter2@"])
+def test_a_password_in_the_tracking_address_is_refused_and_not_repeated(password):
+    message = refusal("reviews", [f"tracking.uri=https://me:{password}@example.org"])
+    assert "MLFLOW_TRACKING_PASSWORD" in message and "hunter2" not in message and "example.org" in message
