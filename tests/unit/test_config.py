@@ -133,3 +133,36 @@ def test_a_run_that_cannot_be_asked_for_is_refused_without_importing_mlflow(tmp_
 def test_a_password_in_the_tracking_address_is_refused_and_not_repeated(password):
     message = refusal("reviews", [f"tracking.uri=https://me:{password}@example.org"])
     assert "MLFLOW_TRACKING_PASSWORD" in message and "hunter2" not in message and "example.org" in message
+
+
+PHASES = """
+name: bert
+task: pretraining
+data: {path: corpus.txt}
+pretraining:
+  phases:
+    - {seq_len: 64, epochs: 3, batch_size: 64}
+    - {seq_len: 256, batch_size: 16}
+evaluation:
+  thresholds: {perplexity: 60}
+"""
+
+
+def test_phases_decide_how_long_a_text_may_be(write):
+    config = load(write(PHASES))
+    assert config.text.seq_len == 256
+    assert [(phase.epochs, phase.batch_size) for phase in config.pretraining.phases] == [(3, 64), (1, 16)]
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("text.seq_len=128", "their seq_len must rise, up to text.seq_len (received [64, 256] and 128"),
+        ("pretraining.phases=[{seq_len: 256}, {seq_len: 64}]", "their seq_len must rise"),
+        ("pretraining.phases=[{seq_len: 1024}]", "less than or equal to 512"),
+        ("pretraining.phases=[{seq_len: 64, epoch: 2}]", "epoch"),
+        ("training.accumulate=32", "batch_size=16 cannot be worked through in 32 equal parts"),
+    ],
+)
+def test_phases_that_cannot_be_are_refused(write, override, expected):
+    assert expected in refusal(write(PHASES), [override])
