@@ -36,10 +36,16 @@ CONFIG = {
     "name": "tiny",
     "task": "pretraining",
     "data": {"path": "documents.txt"},
-    "text": {"vocab_size": 300, "seq_len": 32},
-    "pretraining": {"duplicates": 3},
+    "text": {"vocab_size": 300},
+    "pretraining": {
+        "duplicates": 3,
+        "phases": [
+            {"seq_len": 16, "epochs": 3, "batch_size": 16},
+            {"seq_len": 32, "epochs": 9, "batch_size": 32},
+        ],
+    },
     "model": {"layers": 2, "hidden": 64, "heads": 4, "intermediate": 128, "dropout": 0.0},
-    "training": {"epochs": 11, "batch_size": 32, "learning_rate": 0.003, "buckets": [32]},
+    "training": {"learning_rate": 0.003, "buckets": [16, 32]},
     "evaluation": {"thresholds": {"mlm_accuracy": 0.95, "nsp_accuracy": 0.75, "perplexity": 1.5}, "length_slices": []},
 }
 
