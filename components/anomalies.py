@@ -12,7 +12,7 @@ from tensorflow_metadata.proto.v0.anomalies_pb2 import Anomalies, AnomalyInfo
 from tensorflow_metadata.proto.v0.schema_pb2 import Schema
 from tensorflow_metadata.proto.v0.statistics_pb2 import DatasetFeatureStatisticsList, FeatureNameStatistics
 
-from components.ingest.rows import EMPTY_TEXT, MISSING_LABEL
+from components.ingest.rows import LACKING
 
 Statistics = Mapping[str, DatasetFeatureStatisticsList]
 """Split -> its statistics."""
@@ -116,7 +116,7 @@ def _unknown_classes(
 def _absent(split: str, name: str, current: DatasetFeatureStatisticsList, report: Report) -> Anomaly:
     rows, feature = _rows(current), _feature(current, name)
     lacking = rows - (getattr(feature, feature.WhichOneof("stats")).common_stats.num_non_missing if feature else 0)
-    what = {"text": EMPTY_TEXT, "label": MISSING_LABEL}.get(name, f"missing {name}")
+    what = LACKING.get(name, f"missing {name}")
     places = report["incomplete"].get(what)
     first = f"; the first of {places['rows']:,} in all splits: {_listed(places['first'])}" if places else ""
     return Anomaly(

@@ -42,7 +42,8 @@ def make_schema(data: DataConfig, validation: ValidationConfig, slices: Sequence
             f" {data.label!r}, and two classes are the least to learn from; check data.label and data.split."
         )
     schema = Schema()
-    for name, kind in (("text", BYTES), *((("label", BYTES),) if data.label else ()), ("words", INT)):
+    kinds = dict.fromkeys(data.text_columns, BYTES) | ({"label": BYTES} if data.label else {}) | {"words": INT}
+    for name, kind in kinds.items():
         # No shapes: a row may lack a feature, and it is for the gate to say so.
         feature = schema.feature.add(name=name, type=kind)
         feature.presence.min_fraction = 1.0

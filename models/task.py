@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from pipeline.config import PretrainingConfig
+from pipeline.config import TEXT_KEYS, PretrainingConfig
+from pipeline.errors import BertlineError
 
 Tensors = dict[str, Any]
 
@@ -21,6 +22,8 @@ class Context:
     labels: tuple[str, ...]
     """The classes, in the order of their ids."""
     pretraining: PretrainingConfig = field(default_factory=PretrainingConfig)
+    text_keys: tuple[str, ...] = TEXT_KEYS[:1]
+    """The texts that a row of this line has; the task may be able to read more."""
 
 
 class Output(NamedTuple):
@@ -54,7 +57,10 @@ class Task:
 
     name: str
     text_keys: tuple[str, ...]
-    """Raw text features of an Example, in the order in which the served signature takes them."""
+    """Raw text features that an Example may have, in the order in which the served signature takes them. The config's
+    `data.text` says how many of them a line has (`Context.text_keys`)."""
+    min_texts: int = 1
+    """So many of them it must have."""
     number_keys: tuple[str, ...] = ()
     """Raw features that are lists of whole numbers."""
     features: Callable[[Mapping[str, Any], Context], Tensors]
@@ -92,6 +98,17 @@ class Task:
     take_heads: Callable[[Any, Mapping[str, Any]], list[str]] | None = None
     """(model, a checkpoint's heads as `checkpoints.load_heads` gives them) -> takes over those that the task has too, and
     says in sentences what became of them."""
+
+
+def check_texts(task: Task, text_keys: Sequence[str]) -> None:
+    """Refuses a config whose rows have fewer or more texts than the task reads, before the run starts."""
+    least, most = task.min_texts, len(task.text_keys)
+    if not least <= len(text_keys) <= most:
+        wanted = f"{least}" if least == most else f"{least} or {most}"
+        raise BertlineError(
+            f"data.text: the task {task.name} reads {wanted} text{'s' * (most > 1)} a row, and the config names"
+            f" {len(text_keys)}; name as many columns."
+        )
 
 
 def get_task(name: str) -> Task:

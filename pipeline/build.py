@@ -22,7 +22,7 @@ from components.transform import Transform
 from components.validation import DataGate, SchemaFromConfig
 from components.verdict import check_metrics
 from components.vocabulary import VocabularyGen
-from models.task import get_task
+from models.task import check_texts, get_task
 from pipeline.config import Config
 from pipeline.fingerprints import code_fingerprint, file_fingerprint
 
@@ -38,6 +38,8 @@ _TRAINING_ALONE: Any = {
 def create_pipeline(config: Config) -> Pipeline:
     """The line for one config, its steps in the order in which the data goes through them."""
     task = get_task(config.task)
+    text_keys = list(config.data.text_columns)
+    check_texts(task, text_keys)
     check_metrics(task, config.evaluation)
     check_inputs(config.data, config.evaluation.slices)
     task_module = f"models.tasks.{config.task}"
@@ -72,7 +74,7 @@ def create_pipeline(config: Config) -> Pipeline:
     vocabulary = VocabularyGen(
         examples=examples,
         text=config.text.model_dump_json(exclude={"seq_len"}),
-        text_keys=json.dumps(list(task.text_keys)),
+        text_keys=json.dumps(text_keys),
         vocab_digest=file_fingerprint(config.text.vocab),
         code=code_fingerprint("components.vocabulary"),
     ).with_id("Vocabulary")
@@ -101,6 +103,7 @@ def create_pipeline(config: Config) -> Pipeline:
         vocabulary=vocabulary.outputs["vocabulary"],
         task=config.task,
         text=text,
+        text_keys=text_keys,
         code=code_fingerprint("components.transform", task_module),
     ).with_id("Transform")
     trainer = Trainer(
@@ -115,6 +118,7 @@ def create_pipeline(config: Config) -> Pipeline:
             "name": config.name,
             "task": config.task,
             "text": text,
+            "text_keys": text_keys,
             "model": config.model.model_dump_json(),
             "training": config.training.model_dump_json(),
             "pretraining": config.pretraining.model_dump_json() if pairs else "{}",

@@ -57,7 +57,8 @@ class Ingest(base_beam_component.BaseBeamComponent):
     """Reads raw files into Examples, and keeps count of every row.
 
     Component `outputs` contains:
-      - `examples`: standard Examples with the splits `train` and `eval`; features `text`, `label`, `words` and slices.
+      - `examples`: standard Examples with the splits `train` and `eval`; features `text` (and `text_2`),
+        `label`, `words` and slices.
       - `report`: `report.json` with the counts and `quarantine.jsonl` with the bad rows.
     """
 

@@ -10,7 +10,10 @@ from components.ingest.records import BadRow, Row, as_raw, bad_row
 from pipeline.config import DataConfig
 
 EMPTY_TEXT = "empty text"
+EMPTY_SECOND = "empty second text"
 MISSING_LABEL = "missing label"
+LACKING = {"text": EMPTY_TEXT, "text_2": EMPTY_SECOND, "label": MISSING_LABEL}
+"""Feature -> what a row without it is called."""
 UNKNOWN_SPLIT = "unknown split"
 
 Split = Literal["train", "eval"]
@@ -20,9 +23,9 @@ SPLITS: tuple[Split, ...] = ("train", "eval")
 class KeptRow(NamedTuple):
     split: str
     features: dict[str, str | int]
-    """`text`, `label`, `words` and the slice columns; what is missing has no key."""
+    """`text` (and `text_2`), `label`, `words` and the slice columns; what is missing has no key."""
     missing: tuple[str, ...]
-    """Of EMPTY_TEXT and MISSING_LABEL, what makes the row incomplete."""
+    """Of the values of LACKING, what makes the row incomplete."""
 
     @property
     def label(self) -> str | None:
@@ -45,7 +48,8 @@ def split_of(row: Row, data: DataConfig) -> Split | BadRow:
     split = data.split
     if split.column is None:
         key = row.values.get(split.group) if split.group is not None else None
-        return hashed_split(key or row.values.get(data.text) or "", split.eval_share)
+        texts = "\0".join(row.values.get(column) or "" for column in data.text_columns.values())
+        return hashed_split(key or texts, split.eval_share)
     value = row.values.get(split.column)
     if value is not None and value in split.train:
         return "train"
@@ -63,16 +67,16 @@ def sort_row(row: Row, data: DataConfig, file_split: str | None, slices: Sequenc
     split = file_split or split_of(row, data)
     if isinstance(split, BadRow):
         return split
-    columns = {"text": data.text} | ({"label": data.label} if data.label else {})
+    columns = data.text_columns | ({"label": data.label} if data.label else {})
     given = {name: row.values.get(column) for name, column in columns.items()}
     present = {name: value for name, value in given.items() if value is not None and value.strip()}
-    lacking = {"text": EMPTY_TEXT, "label": MISSING_LABEL}
-    missing = tuple(lacking[name] for name in columns if name not in present)
-    if missing and data.incomplete == "quarantine":
-        column = data.text if missing[0] == EMPTY_TEXT else data.label
-        return bad_row(row.file, row.line, missing[0], f"{missing[0]} (column {column!r})", as_raw(row.values))
-    features: dict[str, str | int] = {**present, "words": len(present.get("text", "").split())}
+    absent = [name for name in columns if name not in present]
+    if absent and data.incomplete == "quarantine":
+        what = LACKING[absent[0]]
+        return bad_row(row.file, row.line, what, f"{what} (column {columns[absent[0]]!r})", as_raw(row.values))
+    words = sum(len(present.get(name, "").split()) for name in data.text_columns)
+    features: dict[str, str | int] = {**present, "words": words}
     for name in slices:
         if (value := row.values.get(name)) is not None:
             features[name] = value
-    return KeptRow(split, features, missing)
+    return KeptRow(split, features, tuple(LACKING[name] for name in absent))
