@@ -86,6 +86,9 @@ class Tracker:
             for name, values in verdict.slices.items():
                 for metric, value in values.items():
                     self._measure(f"slice/{name}/{metric}", value, 0)
+            for name, values in verdict.classes.items():
+                for metric, value in values.items():
+                    self._measure(f"class/{name}/{metric}", value, 0)
         self._flush()
         self._work.put(lambda: self._close(status, dict(tags), verdict, history))
         self._work.put(None)

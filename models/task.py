@@ -39,11 +39,17 @@ class Metric:
     """One number of the evaluation: a metric of TFMA over an output, or a function of another metric."""
 
     tfma: str = ""
+    """A class of TFMA or Keras, or a score of `components/scores.py`."""
     output: str = ""
     of: str = ""
     function: Callable[[float], float] | None = None
     better: Literal["higher", "lower"] = "higher"
     """A bound on the metric is a lower one if higher values are better, and an upper one otherwise."""
+    classes: int | None = None
+    """It is measured only where there are so many classes."""
+
+    def is_measured(self, classes: int) -> bool:
+        return self.classes in (None, classes)
 
 
 @dataclass(frozen=True, kw_only=True)

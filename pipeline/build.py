@@ -40,7 +40,7 @@ def create_pipeline(config: Config) -> Pipeline:
     task = get_task(config.task)
     text_keys = list(config.data.text_columns)
     check_texts(task, text_keys)
-    check_metrics(task, config.evaluation)
+    check_metrics(task, config.evaluation, len(config.data.labels))
     check_inputs(config.data, config.evaluation.slices)
     task_module = f"models.tasks.{config.task}"
     slices = json.dumps(list(config.evaluation.slices))

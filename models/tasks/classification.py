@@ -69,6 +69,10 @@ TASK = Task(
     outputs={"": Output("probabilities", "label_id", "label_weight")},
     metrics={
         "accuracy": Metric("SparseCategoricalAccuracy"),
+        "f1": Metric("F1", classes=2),
+        "macro_f1": Metric("MacroF1"),
+        "micro_f1": Metric("MicroF1"),
+        "matthews": Metric("Matthews"),
         "cross_entropy": Metric("SparseCategoricalCrossentropy", better="lower"),
     },
     confusion="",
