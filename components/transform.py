@@ -20,7 +20,7 @@ from tfx.utils import io_utils, json_utils
 from components.artifacts import Vocabulary
 from components.schema import labels_of
 from components.vocabulary import VOCABULARY_FILE
-from models.task import Context, get_task
+from models.task import MISSING, Context, get_task
 from models.text import TextEncoder
 from pipeline.config import TEXT_KEYS, TextConfig
 
@@ -40,7 +40,7 @@ def preprocessing_fn(inputs: Mapping[str, Any], custom_config: Mapping[str, Any]
     )
     tft.annotate_asset(VOCABULARY_FILE, VOCABULARY_FILE)
     task = get_task(custom_config["task"])
-    columns = {name: first_values(column) for name, column in inputs.items() if column.dtype == tf.string}
+    columns = {name: first_values(column) for name, column in inputs.items() if column.dtype.name in MISSING}
     columns |= {name: tf.cast(as_ragged(inputs[name]), tf.int32) for name in task.number_keys}
     context = Context(encoder, tuple(custom_config["labels"]), text_keys=tuple(custom_config["text_keys"]))
     features = task.features(columns, context)
@@ -53,9 +53,9 @@ def as_ragged(column: tf.SparseTensor | tf.RaggedTensor) -> tf.RaggedTensor:
 
 
 def first_values(column: tf.Tensor | tf.SparseTensor | tf.RaggedTensor) -> tf.Tensor:
-    """[batch] string: the first value of each Example, "" where it has none."""
+    """[batch]: the first value of each Example, or what MISSING says where it has none."""
     if not isinstance(column, tf.Tensor):
-        column = as_ragged(column).to_tensor(default_value="", shape=[None, 1])
+        column = as_ragged(column).to_tensor(default_value=MISSING[column.dtype.name], shape=[None, 1])
     return column if column.shape.rank == 1 else column[:, 0]
 
 

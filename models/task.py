@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from pipeline.config import TEXT_KEYS, PretrainingConfig
+from pipeline.config import TEXT_KEYS, LabelKind, PretrainingConfig
 from pipeline.errors import BertlineError
 
 Tensors = dict[str, Any]
+
+MISSING = {"string": "", "float32": math.nan}
+"""What a raw text or label is in a graph where an Example has none, by its type."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,8 @@ class Task:
     `data.text` says how many of them a line has (`Context.text_keys`)."""
     min_texts: int = 1
     """So many of them it must have."""
+    label: LabelKind = "class"
+    """What the raw feature `label` of an Example is: the name of a class, or a number."""
     number_keys: tuple[str, ...] = ()
     """Raw features that are lists of whole numbers."""
     features: Callable[[Mapping[str, Any], Context], Tensors]
@@ -81,7 +87,8 @@ class Task:
     loss: Callable[[Any, Mapping[str, Any]], Any]
     """(outputs, batch) -> one loss an example, [batch]."""
     correct: Callable[[Any, Mapping[str, Any]], Any]
-    """(outputs, batch) -> share of each example that is answered right, for the progress bar and the learning curve."""
+    """(outputs, batch) -> share of each example that is answered right, for the progress bar and the learning curve; NaN
+    where an answer is not right or wrong."""
     answer: Callable[[Any, Mapping[str, Any], Context], Tensors]
     """(outputs, batch) -> the outputs of the served signature."""
     readable: Callable[[Mapping[str, Any]], str]

@@ -52,6 +52,7 @@ def create_pipeline(config: Config) -> Pipeline:
         inputs=digest(config.data),
         code=code_fingerprint("components.ingest.component"),
         quarantine_path=str(config.home / "quarantine.jsonl"),
+        label=task.label,
     ).with_id("Ingest")
     examples = ingest.outputs["examples"]
     statistics = StatisticsGen(examples=examples).with_id("StatisticsGen")
@@ -61,6 +62,7 @@ def create_pipeline(config: Config) -> Pipeline:
         # A step gets only what changes its result: allowing anomalies must not train the model again.
         validation=config.validation.model_dump_json(exclude={"allow_anomalies"}),
         slices=slices,
+        label=task.label,
         code=code_fingerprint("components.validation"),
     ).with_id("Schema")
     validator = DataGate(

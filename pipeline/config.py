@@ -18,6 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 Formats = Literal["csv", "tsv", "jsonl", "parquet", "documents"]
 Reading = Literal["original", "huggingface"]
+LabelKind = Literal["class", "number"]
+"""What a label is; the task says it."""
 TEXT_KEYS = ("text", "text_2")
 """What the texts of a row are called in Examples and in requests, whatever their columns are named."""
 
@@ -57,7 +59,7 @@ class DataConfig(Frozen):
     text: str | tuple[str, ...] = "text"
     """Column that holds the text; two columns, as [premise, hypothesis], for a task over pairs of texts."""
     label: str | None = "label"
-    """Column that holds the class; none for a task that learns from text alone."""
+    """Column that holds the class, or the number to learn; none for a task that learns from text alone."""
     documents: Literal["empty lines", "headings"] = "empty lines"
     """Of plain text: what parts its documents; headings are written ` = Title = `, as in WikiText."""
     sentences: Literal["lines", "split"] = "lines"
@@ -114,7 +116,8 @@ class ValidationConfig(Frozen):
     """Go on in spite of anomalies; set by `--allow-anomalies` and recorded with the run. Rows without a usable label
     then have no weight in training and evaluation."""
     label_drift: float = Field(default=0.1, gt=0, le=1)
-    """Largest change of any class's share against the last accepted run."""
+    """Largest change of any class's share against the last accepted run; of labels that are numbers, their largest
+    Jensen-Shannon divergence."""
     length_drift: float = Field(default=0.1, gt=0, le=1)
     """Largest Jensen-Shannon divergence of the text lengths against the last accepted run."""
 

@@ -6,6 +6,7 @@ themselves lead to a log file, and only what is written here reaches the termina
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -99,9 +100,8 @@ class Display:
 
     def _show_training(self, record: Any) -> None:
         if hasattr(record, "eval_loss"):
-            self._console.print(
-                f"  epoch {record.epoch}: held-out loss {record.eval_loss:.4f}, accuracy {record.eval_accuracy:.4f}"
-            )
+            accuracy = "" if math.isnan(record.eval_accuracy) else f", accuracy {record.eval_accuracy:.4f}"
+            self._console.print(f"  epoch {record.epoch}: held-out loss {record.eval_loss:.4f}{accuracy}")
             return
         detail = f"loss {record.loss:.4f}  {record.tokens_per_second:,.0f} tokens/s"
         if self._live:

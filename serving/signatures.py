@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from models.inputs import TOKENS, padded
-from models.task import Context, Task
+from models.task import MISSING, Context, Task
 from serving.contract import DEFAULT_SIGNATURE, EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, TOKENIZE_SIGNATURE, write_card
 
 
@@ -49,8 +49,9 @@ class ServedModel(tf.Module):
 
     def _features(self, records: tf.Tensor) -> dict[str, Any]:
         """The features of raw Examples, as Transform makes them."""
-        names = (*(() if self._task.number_keys else self._context.text_keys), "label")
-        spec = {name: tf.io.FixedLenFeature([], tf.string, "") for name in names}
+        kinds = dict.fromkeys(() if self._task.number_keys else self._context.text_keys, tf.string)
+        kinds["label"] = tf.float32 if self._task.label == "number" else tf.string
+        spec: dict[str, Any] = {name: tf.io.FixedLenFeature([], kind, MISSING[kind.name]) for name, kind in kinds.items()}
         spec |= {name: tf.io.RaggedFeature(tf.int64) for name in self._task.number_keys}
         columns = tf.io.parse_example(records, spec)
         columns |= {name: tf.cast(columns[name], tf.int32) for name in self._task.number_keys}

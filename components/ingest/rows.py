@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from components.ingest.records import BadRow, Row, as_raw, bad_row
-from pipeline.config import DataConfig
+from pipeline.config import DataConfig, LabelKind
 
 EMPTY_TEXT = "empty text"
 EMPTY_SECOND = "empty second text"
@@ -15,6 +16,7 @@ MISSING_LABEL = "missing label"
 LACKING = {"text": EMPTY_TEXT, "text_2": EMPTY_SECOND, "label": MISSING_LABEL}
 """Feature -> what a row without it is called."""
 UNKNOWN_SPLIT = "unknown split"
+NOT_A_NUMBER = "label is not a number"
 
 Split = Literal["train", "eval"]
 SPLITS: tuple[Split, ...] = ("train", "eval")
@@ -22,15 +24,16 @@ SPLITS: tuple[Split, ...] = ("train", "eval")
 
 class KeptRow(NamedTuple):
     split: str
-    features: dict[str, str | int]
+    features: dict[str, str | int | float]
     """`text` (and `text_2`), `label`, `words` and the slice columns; what is missing has no key."""
     missing: tuple[str, ...]
     """Of the values of LACKING, what makes the row incomplete."""
 
     @property
     def label(self) -> str | None:
+        """The name of its class, if labels are classes and it has one."""
         label = self.features.get("label")
-        return None if label is None else str(label)
+        return label if isinstance(label, str) else None
 
 
 def is_excluded(row: Row, data: DataConfig) -> bool:
@@ -60,7 +63,21 @@ def split_of(row: Row, data: DataConfig) -> Split | BadRow:
     return bad_row(row.file, row.line, UNKNOWN_SPLIT, reason, as_raw(row.values))
 
 
-def sort_row(row: Row, data: DataConfig, file_split: str | None, slices: Sequence[str]) -> KeptRow | BadRow | None:
+def as_number(text: str) -> float | None:
+    """
+    >>> as_number(" 4.25"), as_number("4,25"), as_number("nan")
+    (4.25, None, None)
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def sort_row(
+    row: Row, data: DataConfig, file_split: str | None, slices: Sequence[str], label: LabelKind = "class"
+) -> KeptRow | BadRow | None:
     """What becomes of a row; None if it is left out on purpose."""
     if is_excluded(row, data):
         return None
@@ -75,7 +92,13 @@ def sort_row(row: Row, data: DataConfig, file_split: str | None, slices: Sequenc
         what = LACKING[absent[0]]
         return bad_row(row.file, row.line, what, f"{what} (column {columns[absent[0]]!r})", as_raw(row.values))
     words = sum(len(present.get(name, "").split()) for name in data.text_columns)
-    features: dict[str, str | int] = {**present, "words": words}
+    features: dict[str, str | int | float] = {**present, "words": words}
+    if label == "number" and "label" in present:
+        number = as_number(present["label"])
+        if number is None:
+            reason = f"column {data.label!r} says {present['label']!r}, which is not a number"
+            return bad_row(row.file, row.line, NOT_A_NUMBER, reason, as_raw(row.values))
+        features["label"] = number
     for name in slices:
         if (value := row.values.get(name)) is not None:
             features[name] = value
