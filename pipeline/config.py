@@ -66,6 +66,8 @@ class DataConfig(Frozen):
     """Of plain text: a sentence a line, or lines that are split where a sentence seems to end."""
     columns: tuple[str, ...] = ()
     """Names of the columns, for a CSV or TSV file without a header line."""
+    further_columns: bool = False
+    """Whether a line of a CSV or TSV file may go on after its last column. What stands there is not read."""
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
     """Column separator of a CSV or TSV file; a comma and a tab by default."""
     quotes: bool | None = None
@@ -357,7 +359,7 @@ class Config(Frozen):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
     """Name of the pipeline: small letters, digits and dashes."""
     task: str = "classification"
-    """What is learned; one file in `models/tasks/` each."""
+    """What is learned; one file in `models/tasks/` each. Or a layout of GLUE's, as glue/cola, with `data: FOLDER`."""
     workspace: str = "workspace"
     """Folder of everything a run writes."""
     data: DataConfig
