@@ -9,10 +9,10 @@ from typing import Any
 
 import tensorflow_data_validation as tfdv
 from tensorflow_metadata.proto.v0.anomalies_pb2 import Anomalies, AnomalyInfo
-from tensorflow_metadata.proto.v0.schema_pb2 import Schema
+from tensorflow_metadata.proto.v0.schema_pb2 import BYTES, Schema
 from tensorflow_metadata.proto.v0.statistics_pb2 import DatasetFeatureStatisticsList, FeatureNameStatistics
 
-from components.ingest.rows import EMPTY_TEXT, MISSING_LABEL
+from components.ingest.rows import LACKING
 
 Statistics = Mapping[str, DatasetFeatureStatisticsList]
 """Split -> its statistics."""
@@ -77,7 +77,7 @@ def _explain_split(
         yield Anomaly(split, "", "there are no rows", "Name files that have some, or change data.split.")
         return
     for feature in schema.feature:
-        if feature.name == "label":
+        if feature.name == "label" and feature.type == BYTES:
             yield from _unknown_classes(split, feature.string_domain.value, current, report)
     measured = {drift.path.step[0]: drift.drift_measurements[0] for drift in found.drift_skew_info}
     for info in sorted(found.anomaly_info.values(), key=lambda info: info.path.step[0]):
@@ -88,7 +88,7 @@ def _explain_split(
             elif reason.type == AnomalyInfo.COMPARATOR_L_INFTY_HIGH and previous:
                 yield _label_drift(split, measured[name], current, previous)
             elif reason.type == AnomalyInfo.COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH and previous:
-                yield _length_drift(split, measured[name], current, previous)
+                yield _number_drift(split, name, measured[name], current, previous)
             elif reason.type not in _IGNORED:
                 yield Anomaly(split, name, f"column {name}: {reason.description.strip(' .')}", "Correct the column.")
 
@@ -116,7 +116,7 @@ def _unknown_classes(
 def _absent(split: str, name: str, current: DatasetFeatureStatisticsList, report: Report) -> Anomaly:
     rows, feature = _rows(current), _feature(current, name)
     lacking = rows - (getattr(feature, feature.WhichOneof("stats")).common_stats.num_non_missing if feature else 0)
-    what = {"text": EMPTY_TEXT, "label": MISSING_LABEL}.get(name, f"missing {name}")
+    what = LACKING.get(name, f"missing {name}")
     places = report["incomplete"].get(what)
     first = f"; the first of {places['rows']:,} in all splits: {_listed(places['first'])}" if places else ""
     return Anomaly(
@@ -142,16 +142,17 @@ def _label_drift(
     )
 
 
-def _length_drift(
-    split: str, measured: Any, current: DatasetFeatureStatisticsList, previous: DatasetFeatureStatisticsList
+def _number_drift(
+    split: str, name: str, measured: Any, current: DatasetFeatureStatisticsList, previous: DatasetFeatureStatisticsList
 ) -> Anomaly:
+    what, unit, bound = ("labels", "", "label_drift") if name == "label" else ("text lengths", " words", "length_drift")
     return Anomaly(
         split,
-        "words",
-        f"the text lengths moved since the last accepted run, from a median of {_median_words(previous):g} words to"
-        f" {_median_words(current):g}: Jensen-Shannon divergence {measured.value:.3f} where"
+        name,
+        f"the {what} moved since the last accepted run, from a median of {_median(previous, name):g}{unit} to"
+        f" {_median(current, name):g}: Jensen-Shannon divergence {measured.value:.3f} where"
         f" {measured.threshold:g} is allowed{_chance(current, previous)}",
-        _meant("length_drift"),
+        _meant(bound),
     )
 
 
@@ -176,8 +177,8 @@ def _feature(statistics: DatasetFeatureStatisticsList, name: str) -> FeatureName
     return next((feature for feature in statistics.datasets[0].features if list(feature.path.step) == [name]), None)
 
 
-def _median_words(statistics: DatasetFeatureStatisticsList) -> float:
-    feature = _feature(statistics, "words")
+def _median(statistics: DatasetFeatureStatisticsList, name: str) -> float:
+    feature = _feature(statistics, name)
     return feature.num_stats.median if feature else 0.0
 
 

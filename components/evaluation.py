@@ -16,7 +16,9 @@ import tensorflow_model_analysis as tfma
 import tensorflow_text  # noqa: F401  the ops inside the exported models
 from tfx_bsl.tfxio import tf_example_record
 
-from components.verdict import OVERALL, ROWS, Slices, Verdict, judge, length_slice
+from components import metrics
+from components.scores import OF_CONFUSION, OF_VALUES
+from components.verdict import OVERALL, ROWS, Slices, Verdict, check_metrics, judge, length_slice
 from models.task import Task
 from pipeline.config import EvaluationConfig
 from serving.contract import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE
@@ -37,7 +39,8 @@ def evaluate(
     labels: Sequence[str],
 ) -> Verdict:
     """Measures the model at `model` (and `baseline`) on the files `examples`, writes TFMA's results to `output`."""
-    config = _eval_config(task, settings, with_baseline=baseline is not None)
+    check_metrics(task, settings, len(labels))
+    config = _eval_config(task, settings, len(labels), with_baseline=baseline is not None)
     models = [
         tfma.default_eval_shared_model(path, model_name=name, eval_config=config)
         for name, path in (("candidate", model), ("baseline", baseline))
@@ -74,7 +77,7 @@ def evaluate(
     )
 
 
-def _eval_config(task: Task, settings: EvaluationConfig, *, with_baseline: bool) -> tfma.EvalConfig:
+def _eval_config(task: Task, settings: EvaluationConfig, classes: int, *, with_baseline: bool) -> tfma.EvalConfig:
     outputs = task.outputs
     by_output: dict[str, Any] = {
         "label_keys": {name: output.label for name, output in outputs.items()},
@@ -94,18 +97,19 @@ def _eval_config(task: Task, settings: EvaluationConfig, *, with_baseline: bool)
         )
 
     def metrics_of(output: str) -> tfma.MetricsSpec:
-        wanted = {name: metric.tfma for name, metric in task.metrics.items() if metric.output == output and metric.tfma}
+        wanted = {
+            name: metric.tfma
+            for name, metric in task.metrics.items()
+            if metric.output == output and metric.tfma and metric.is_measured(classes)
+        }
         if output == next(iter(outputs)):
             wanted[ROWS] = "WeightedExampleCount"
-        metrics = [
-            tfma.MetricConfig(class_name=class_name, config=json.dumps({"name": name}))
-            for name, class_name in wanted.items()
-        ]
+        found = [_metric(name, of, classes) for name, of in wanted.items()]
         if output == task.confusion:
             class_name, config = "MultiClassConfusionMatrixAtThresholds", {"name": _CONFUSION, "thresholds": [0.0]}
-            metrics.append(tfma.MetricConfig(class_name=class_name, config=json.dumps(config)))
+            found.append(tfma.MetricConfig(class_name=class_name, config=json.dumps(config)))
         weights = tfma.ExampleWeightOptions(weighted=True)
-        return tfma.MetricsSpec(metrics=metrics, example_weights=weights, output_names=[output] if output else [])
+        return tfma.MetricsSpec(metrics=found, example_weights=weights, output_names=[output] if output else [])
 
     slices = [[], [LENGTH] if settings.length_slices else None, *([column] for column in settings.slices)]
     return tfma.EvalConfig(
@@ -113,6 +117,17 @@ def _eval_config(task: Task, settings: EvaluationConfig, *, with_baseline: bool)
         slicing_specs=[tfma.SlicingSpec(feature_keys=keys) for keys in slices if keys is not None],
         metrics_specs=[metrics_of(output) for output in outputs],
     )
+
+
+def _metric(name: str, of: str, classes: int) -> tfma.MetricConfig:
+    """A metric of TFMA's by the name of its class, or one of ours by the name of its score."""
+    if of in OF_CONFUSION:
+        of, config = metrics.ConfusionScore.__name__, {"name": name, "score": of, "classes": classes}
+    elif of in OF_VALUES:
+        of, config = metrics.ValueScore.__name__, {"name": name, "score": of}
+    else:
+        return tfma.MetricConfig(class_name=of, config=json.dumps({"name": name}))
+    return tfma.MetricConfig(class_name=of, module=metrics.__name__, config=json.dumps(config))
 
 
 def _length_extractor(limits: Sequence[int]) -> Any:
@@ -148,7 +163,7 @@ def _numbers(found: Mapping[str, Any], task: Task) -> dict[str, float]:
     for name, metric in task.metrics.items():
         if metric.function:
             numbers[name] = metric.function(numbers[metric.of])
-    return {name: numbers[name] for name in (*task.metrics, ROWS)}
+    return {name: numbers[name] for name in (*task.metrics, ROWS) if name in numbers}
 
 
 def _natural(name: str) -> list[str]:

@@ -2,6 +2,8 @@
 
 import json
 import os
+from collections.abc import Mapping
+from typing import Any
 
 import apache_beam as beam
 from tfx.components.evaluator import constants
@@ -54,7 +56,7 @@ def Evaluator(
         get_task(card["task"]),
         EvaluationConfig.model_validate_json(settings),
         model=model_path,
-        baseline=find_baseline(model_path, card["labels"], destination),
+        baseline=find_baseline(model_path, card, destination),
         examples=[os.path.join(uri, "*") for uri in artifact_utils.get_split_uris([examples], "eval")],
         output=evaluation.uri,
         labels=card["labels"],
@@ -66,15 +68,18 @@ def Evaluator(
     blessing.set_string_custom_property("reasons", json.dumps(verdict.reasons))
 
 
-def find_baseline(model: str, labels: list[str], destination: str) -> str | None:
-    """The newest pushed model that is not the candidate itself, if it speaks of the same classes."""
+def find_baseline(model: str, card: Mapping[str, Any], destination: str) -> str | None:
+    """The newest pushed model that is not the candidate itself, if it reads and answers the same."""
     digest = model_digest(model)
     for pushed in reversed(pushed_versions(destination)):
         if pushed.card.get("digest") == digest:
             continue
-        if pushed.card.get("labels") != labels:
-            note = f"version {pushed.version} has other classes than this model: it is no baseline for it"
-            events.emit(events.Note(note))
-            return None
+        # A model that was pushed before rows could have two texts has one.
+        before = {"text_keys": ["text"], **pushed.card}
+        for key, what in (("task", "another task"), ("labels", "other classes"), ("text_keys", "other texts")):
+            if before.get(key) != card[key]:
+                note = f"version {pushed.version} has {what} than this model: it is no baseline for it"
+                events.emit(events.Note(note))
+                return None
         return str(pushed.path)
     return None

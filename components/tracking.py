@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import platform
 import queue
 import re
@@ -86,6 +87,9 @@ class Tracker:
             for name, values in verdict.slices.items():
                 for metric, value in values.items():
                     self._measure(f"slice/{name}/{metric}", value, 0)
+            for name, values in verdict.classes.items():
+                for metric, value in values.items():
+                    self._measure(f"class/{name}/{metric}", value, 0)
         self._flush()
         self._work.put(lambda: self._close(status, dict(tags), verdict, history))
         self._work.put(None)
@@ -152,7 +156,7 @@ class Tracker:
     def _log_record(self, record: Mapping[str, Any]) -> None:
         kind = "eval_epoch" if "eval_loss" in record else "train"
         for key, value in record.items():
-            if key not in ("step", "total_steps"):
+            if key not in ("step", "total_steps") and not math.isnan(value):  # a task without right and wrong answers
                 self._measure(f"{kind}/{key.removeprefix('eval_')}", value, record["step"])
         if time.monotonic() - self._flushed > _FLUSH_SECONDS:
             self._flush()

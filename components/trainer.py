@@ -50,6 +50,7 @@ def run_fn(args: Any) -> None:
         settings=TrainingConfig.model_validate_json(settings["training"]),
         pretraining=PretrainingConfig.model_validate_json(settings["pretraining"]),
         labels=labels_of(args.schema_path),
+        text_keys=settings["text_keys"],
         vocab_path=vocabulary_of(args.transform_graph_path),
         feature_spec=tft.TFTransformOutput(args.transform_graph_path).transformed_feature_spec(),
         train_files=_matching(args.train_files),
@@ -73,6 +74,7 @@ def train_and_export(
     settings: TrainingConfig,
     pretraining: PretrainingConfig,
     labels: Sequence[str],
+    text_keys: Sequence[str],
     vocab_path: str,
     feature_spec: dict[str, Any],
     train_files: Sequence[str],
@@ -81,7 +83,7 @@ def train_and_export(
     model_folder: str,
     history_folder: str,
 ) -> training.TrainingResult:
-    context = Context(TextEncoder.from_config(vocab_path, text), tuple(labels), pretraining)
+    context = Context(TextEncoder.from_config(vocab_path, text), tuple(labels), pretraining, tuple(text_keys))
 
     def corpus(files: Sequence[str], for_training: bool) -> inputs.Corpus:
         prepare = task.prepare(context, for_training) if task.prepare else None
@@ -98,7 +100,13 @@ def train_and_export(
     )
     if result.resumed_at:
         events.emit(events.Note(f"training went on from the checkpoint at step {result.resumed_at}"))
-    card = {"pipeline": name, "task": task.name, "labels": list(labels), "text": text.model_dump(exclude={"vocab"})}
+    card = {
+        "pipeline": name,
+        "task": task.name,
+        "labels": list(labels),
+        "text_keys": list(text_keys),
+        "text": text.model_dump(exclude={"vocab"}),
+    }
     export(ServedModel(task, context, result.model), model_folder, card)
     if task.heads:
         tokenizer = {"do_lower_case": text.lower, "strip_accents": text.strip_accents, "tokenizer_class": "BertTokenizer"}

@@ -4,7 +4,7 @@ TFX's stock Transform with one more input, the vocabulary. Nothing is padded her
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -20,9 +20,9 @@ from tfx.utils import io_utils, json_utils
 from components.artifacts import Vocabulary
 from components.schema import labels_of
 from components.vocabulary import VOCABULARY_FILE
-from models.task import Context, get_task
+from models.task import MISSING, Context, get_task
 from models.text import TextEncoder
-from pipeline.config import TextConfig
+from pipeline.config import TEXT_KEYS, TextConfig
 
 
 def preprocessing_fn(inputs: Mapping[str, Any], custom_config: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,7 +30,8 @@ def preprocessing_fn(inputs: Mapping[str, Any], custom_config: Mapping[str, Any]
 
     Args:
       inputs: raw features of a batch, each sparse, ragged or dense.
-      custom_config: `task` (its name) and `text` (JSON of the `TextConfig`); `Executor` adds `vocab_path` and `labels`.
+      custom_config: `task` (its name), `text` (JSON of the `TextConfig`) and `text_keys`; `Executor` adds `vocab_path` and
+        `labels`.
     """
     text = TextConfig.model_validate_json(custom_config["text"])
     # Tracked, so that the vocabulary becomes an asset of the transform graph.
@@ -39,9 +40,10 @@ def preprocessing_fn(inputs: Mapping[str, Any], custom_config: Mapping[str, Any]
     )
     tft.annotate_asset(VOCABULARY_FILE, VOCABULARY_FILE)
     task = get_task(custom_config["task"])
-    columns = {name: first_values(column) for name, column in inputs.items() if column.dtype == tf.string}
+    columns = {name: first_values(column) for name, column in inputs.items() if column.dtype.name in MISSING}
     columns |= {name: tf.cast(as_ragged(inputs[name]), tf.int32) for name in task.number_keys}
-    features = task.features(columns, Context(encoder, tuple(custom_config["labels"])))
+    context = Context(encoder, tuple(custom_config["labels"]), text_keys=tuple(custom_config["text_keys"]))
+    features = task.features(columns, context)
     # A tf.train.Example has integers of 64 bits only.
     return {name: tf.cast(x, tf.int64) if x.dtype == tf.int32 else x for name, x in features.items()}
 
@@ -51,9 +53,9 @@ def as_ragged(column: tf.SparseTensor | tf.RaggedTensor) -> tf.RaggedTensor:
 
 
 def first_values(column: tf.Tensor | tf.SparseTensor | tf.RaggedTensor) -> tf.Tensor:
-    """[batch] string: the first value of each Example, "" where it has none."""
+    """[batch]: the first value of each Example, or what MISSING says where it has none."""
     if not isinstance(column, tf.Tensor):
-        column = as_ragged(column).to_tensor(default_value="", shape=[None, 1])
+        column = as_ragged(column).to_tensor(default_value=MISSING[column.dtype.name], shape=[None, 1])
     return column if column.shape.rank == 1 else column[:, 0]
 
 
@@ -100,6 +102,7 @@ class Transform(base_beam_component.BaseBeamComponent):
       task: name of the task.
       text: JSON of the `TextConfig`.
       code: fingerprint of the sources, so that a change of code is not answered from the cache.
+      text_keys: the features that hold text.
     """
 
     SPEC_CLASS = TransformSpec
@@ -113,6 +116,7 @@ class Transform(base_beam_component.BaseBeamComponent):
         task: str,
         text: str,
         code: str,
+        text_keys: Sequence[str] = TEXT_KEYS[:1],
     ) -> None:
         transformed_examples = types.Channel(type=standard_artifacts.Examples)
         transformed_examples.matching_channel_name = "examples"  # as many artifacts as come in
@@ -121,7 +125,7 @@ class Transform(base_beam_component.BaseBeamComponent):
                 examples=examples,
                 schema=schema,
                 vocabulary=vocabulary,
-                custom_config=json_utils.dumps({"task": task, "text": text, "code": code}),
+                custom_config=json_utils.dumps({"task": task, "text": text, "text_keys": [*text_keys], "code": code}),
                 disable_statistics=1,
                 force_tf_compat_v1=0,
                 transform_graph=types.Channel(type=standard_artifacts.TransformGraph),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0.anomalies_pb2 import Anomalies
-from tensorflow_metadata.proto.v0.schema_pb2 import BYTES, INT, Schema
+from tensorflow_metadata.proto.v0.schema_pb2 import BYTES, FLOAT, INT, Schema
 from tensorflow_metadata.proto.v0.statistics_pb2 import DatasetFeatureStatisticsList
 from tfx.components.statistics_gen.stats_artifact_utils import load_statistics
 from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
@@ -23,33 +23,39 @@ from components import events
 from components.anomalies import Report, Statistics, explain, validate
 from components.artifacts import IngestReport
 from components.schema import read_schema
-from pipeline.config import DataConfig, ValidationConfig
+from pipeline.config import DataConfig, LabelKind, ValidationConfig
 from pipeline.errors import BertlineError
 
 _BASELINE = "statistics.pb"
 
 
-def make_schema(data: DataConfig, validation: ValidationConfig, slices: Sequence[str], report: Report) -> Schema:
-    """The features of an Example, as the config wants them.
+def make_schema(
+    data: DataConfig, validation: ValidationConfig, slices: Sequence[str], report: Report, label: LabelKind = "class"
+) -> Schema:
+    """The features of an Example, as the config and the kind of the task's labels want them.
 
     Classes that `data.labels` does not name come from the Ingest report, which counts every label. TFDV's statistics
     keep the 20 most frequent values and a histogram of 1000, so they would lose the rare ones.
     """
     classes = data.labels or sorted(report["labels"]["train"])
-    if data.label and len(classes) < 2:
+    if data.label and label == "class" and len(classes) < 2:
         raise BertlineError(
             f"The training rows have {f'only the class {classes[0]!r}' if classes else 'no labels'} in column"
             f" {data.label!r}, and two classes are the least to learn from; check data.label and data.split."
         )
     schema = Schema()
-    for name, kind in (("text", BYTES), *((("label", BYTES),) if data.label else ()), ("words", INT)):
+    of_label = {"label": BYTES if label == "class" else FLOAT} if data.label else {}
+    kinds = dict.fromkeys(data.text_columns, BYTES) | of_label | {"words": INT}
+    for name, kind in kinds.items():
         # No shapes: a row may lack a feature, and it is for the gate to say so.
         feature = schema.feature.add(name=name, type=kind)
         feature.presence.min_fraction = 1.0
         feature.presence.min_count = 1
-        if name == "label":
+        if name == "label" and label == "class":
             feature.string_domain.value.extend(classes)
             feature.drift_comparator.infinity_norm.threshold = validation.label_drift
+        elif name == "label":
+            feature.drift_comparator.jensen_shannon_divergence.threshold = validation.label_drift
         if name == "words":
             feature.drift_comparator.jensen_shannon_divergence.threshold = validation.length_drift
     for name in slices:
@@ -128,6 +134,7 @@ def SchemaFromConfig(
     validation: Parameter[str],
     slices: Parameter[str],
     code: Parameter[str],
+    label: Parameter[str] = "class",
 ) -> None:
     """Writes `schema.pbtxt` from the config's sections, given as JSON, and the classes of the training rows."""
     made = make_schema(
@@ -135,6 +142,7 @@ def SchemaFromConfig(
         ValidationConfig.model_validate_json(validation),
         json.loads(slices),
         _read_report(report.uri),
+        label,
     )
     (Path(schema.uri) / "schema.pbtxt").write_text(text_format.MessageToString(made, as_utf8=True), encoding="utf-8")
 

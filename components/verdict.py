@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
+from components.scores import per_class
 from models.task import Task
 from pipeline.config import EvaluationConfig
 from pipeline.errors import BertlineError
@@ -36,6 +37,11 @@ class Verdict:
     """Rows of each true class (first index) by predicted class."""
     labels: list[str] = field(default_factory=list)
 
+    @property
+    def classes(self) -> dict[str, dict[str, float]]:
+        """Precision, recall, F1 and rows of each class; none for a task without classes."""
+        return per_class(self.confusion, self.labels) if self.confusion else {}
+
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1)
 
@@ -44,12 +50,22 @@ class Verdict:
         return cls(**json.loads(text))
 
 
-def check_metrics(task: Task, settings: EvaluationConfig) -> None:
-    """A bound on a metric that the task does not have would never be judged: refused before the run starts."""
+def check_metrics(task: Task, settings: EvaluationConfig, classes: int = 0) -> None:
+    """A bound on a metric that the task does not have would never be judged: refused as early as it is known.
+
+    Args:
+      classes: how many there are; 0 before they are known.
+    """
     for name in (*settings.thresholds, *settings.slice_thresholds):
         if name not in task.metrics:
             raise BertlineError(
                 f"evaluation: the task {task.name} has no metric {name!r}; it has {', '.join(task.metrics)}."
+            )
+        if classes and not task.metrics[name].is_measured(classes):
+            others = [other for other, metric in task.metrics.items() if metric.is_measured(classes)]
+            raise BertlineError(
+                f"evaluation: {name} is a metric of {task.metrics[name].classes} classes, and there are {classes};"
+                f" bound one of {', '.join(others)}."
             )
 
 

@@ -93,8 +93,11 @@ def read_corpus(files: Sequence[str], feature_spec: Mapping[str, Any]) -> Corpus
             if name != TOKENS
         },
     )
-    labelled = corpus.targets.get("label_id")
-    return corpus if labelled is None else corpus.where(labelled >= 0)
+    if "label_id" in corpus.targets:
+        return corpus.where(corpus.targets["label_id"] >= 0)
+    if "label_value" in corpus.targets:
+        return corpus.where(~np.isnan(corpus.targets["label_value"]))
+    return corpus
 
 
 def _ragged(corpus: Corpus) -> tf.RaggedTensor:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from pipeline.config import PretrainingConfig
+from pipeline.config import TEXT_KEYS, LabelKind, PretrainingConfig
+from pipeline.errors import BertlineError
 
 Tensors = dict[str, Any]
+
+MISSING = {"string": "", "float32": math.nan}
+"""What a raw text or label is in a graph where an Example has none, by its type."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +26,8 @@ class Context:
     labels: tuple[str, ...]
     """The classes, in the order of their ids."""
     pretraining: PretrainingConfig = field(default_factory=PretrainingConfig)
+    text_keys: tuple[str, ...] = TEXT_KEYS[:1]
+    """The texts that a row of this line has; the task may be able to read more."""
 
 
 class Output(NamedTuple):
@@ -36,11 +43,17 @@ class Metric:
     """One number of the evaluation: a metric of TFMA over an output, or a function of another metric."""
 
     tfma: str = ""
+    """A class of TFMA or Keras, or a score of `components/scores.py`."""
     output: str = ""
     of: str = ""
     function: Callable[[float], float] | None = None
     better: Literal["higher", "lower"] = "higher"
     """A bound on the metric is a lower one if higher values are better, and an upper one otherwise."""
+    classes: int | None = None
+    """It is measured only where there are so many classes."""
+
+    def is_measured(self, classes: int) -> bool:
+        return self.classes in (None, classes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +67,12 @@ class Task:
 
     name: str
     text_keys: tuple[str, ...]
-    """Raw text features of an Example, in the order in which the served signature takes them."""
+    """Raw text features that an Example may have, in the order in which the served signature takes them. The config's
+    `data.text` says how many of them a line has (`Context.text_keys`)."""
+    min_texts: int = 1
+    """So many of them it must have."""
+    label: LabelKind = "class"
+    """What the raw feature `label` of an Example is: the name of a class, or a number."""
     number_keys: tuple[str, ...] = ()
     """Raw features that are lists of whole numbers."""
     features: Callable[[Mapping[str, Any], Context], Tensors]
@@ -69,7 +87,8 @@ class Task:
     loss: Callable[[Any, Mapping[str, Any]], Any]
     """(outputs, batch) -> one loss an example, [batch]."""
     correct: Callable[[Any, Mapping[str, Any]], Any]
-    """(outputs, batch) -> share of each example that is answered right, for the progress bar and the learning curve."""
+    """(outputs, batch) -> share of each example that is answered right, for the progress bar and the learning curve; NaN
+    where an answer is not right or wrong."""
     answer: Callable[[Any, Mapping[str, Any], Context], Tensors]
     """(outputs, batch) -> the outputs of the served signature."""
     readable: Callable[[Mapping[str, Any]], str]
@@ -92,6 +111,17 @@ class Task:
     take_heads: Callable[[Any, Mapping[str, Any]], list[str]] | None = None
     """(model, a checkpoint's heads as `checkpoints.load_heads` gives them) -> takes over those that the task has too, and
     says in sentences what became of them."""
+
+
+def check_texts(task: Task, text_keys: Sequence[str]) -> None:
+    """Refuses a config whose rows have fewer or more texts than the task reads, before the run starts."""
+    least, most = task.min_texts, len(task.text_keys)
+    if not least <= len(text_keys) <= most:
+        wanted = f"{least}" if least == most else f"{least} or {most}"
+        raise BertlineError(
+            f"data.text: the task {task.name} reads {wanted} text{'s' * (most > 1)} a row, and the config names"
+            f" {len(text_keys)}; name as many columns."
+        )
 
 
 def get_task(name: str) -> Task:

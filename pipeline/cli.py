@@ -107,18 +107,36 @@ def new(data: str, out: str | None) -> None:
 @click.option("--model", help="Folder of a SavedModel. [default: what the last run pushed]")
 @click.option("--workspace", default="workspace", show_default=True)
 @click.option("--mask", is_flag=True, help="Fill each [MASK] of the texts, by a pre-trained model.")
+@click.option("--second", multiple=True, metavar="TEXT", help="Second text of a pair; once for each of TEXTS.")
+@click.option("--pairs", is_flag=True, help="Each of TEXTS, or each line, is two texts with a tab between.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-def predict(texts: tuple[str, ...], model: str | None, workspace: str, mask: bool, as_json: bool) -> None:
+def predict(
+    texts: tuple[str, ...],
+    model: str | None,
+    workspace: str,
+    mask: bool,
+    second: tuple[str, ...],
+    pairs: bool,
+    as_json: bool,
+) -> None:
     """Ask a pushed model. Without TEXTS, each line of the standard input is one.
 
     \b
-    bertline predict "A film to remember."               what the last run pushed
-    bertline predict --mask "The [MASK] sat on the mat."  a model of the task pretraining
+    bertline predict "A film to remember."                  what the last run pushed
+    bertline predict "A man eats." --second "He is eating."  a model over pairs of texts
+    bertline predict --pairs < pairs.tsv                    two texts a line, a tab between
+    bertline predict --mask "The [MASK] sat on the mat."    a model of the task pretraining
     """
     from pipeline.predict import answers
 
+    rows = [text.split(b"\t") if pairs else [text] for text in _given(texts)]
+    if second:
+        if pairs or len(second) != len(texts):
+            given = f"{len(texts)} of TEXTS and {len(second)} of --second"
+            raise BertlineError(f"--second goes with one of TEXTS each, and not with --pairs; there are {given}.")
+        rows = [[*row, os.fsencode(text)] for row, text in zip(rows, second, strict=True)]
     task_name = "pretraining" if mask else None
-    for line in answers(list(_given(texts)), model, workspace, as_json=as_json, task_name=task_name):
+    for line in answers(rows, model, workspace, as_json=as_json, task_name=task_name):
         click.echo(line)
 
 

@@ -18,6 +18,10 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 Formats = Literal["csv", "tsv", "jsonl", "parquet", "documents"]
 Reading = Literal["original", "huggingface"]
+LabelKind = Literal["class", "number"]
+"""What a label is; the task says it."""
+TEXT_KEYS = ("text", "text_2")
+"""What the texts of a row are called in Examples and in requests, whatever their columns are named."""
 
 
 class Frozen(BaseModel):
@@ -30,8 +34,8 @@ class SplitConfig(Frozen):
     eval_share: float = Field(default=0.1, gt=0, lt=1)
     """Share of the rows that is held out, chosen by a hash, so that a row never changes sides between runs."""
     group: str | None = None
-    """Column whose equal values stay on one side (a user, a document). Without it the text itself is hashed, so that
-    the same text never stands on both sides."""
+    """Column whose equal values stay on one side (a user, a document, the first text of pairs). Without it the text
+    itself is hashed, so that the same text, or pair of texts, never stands on both sides."""
     column: str | None = None
     """Column that says which split a row belongs to; takes the place of hashing."""
     train: tuple[str, ...] = ("train",)
@@ -52,16 +56,18 @@ class DataConfig(Frozen):
     format: Formats | None = None
     """How the files are written; by default their ending says it (.gz and .bz2 are looked through). `documents` (.txt) is
     plain text; see `data.documents` and `data.sentences`."""
-    text: str = "text"
-    """Column that holds the text."""
+    text: str | tuple[str, ...] = "text"
+    """Column that holds the text; two columns, as [premise, hypothesis], for a task over pairs of texts."""
     label: str | None = "label"
-    """Column that holds the class; none for a task that learns from text alone."""
+    """Column that holds the class, or the number to learn; none for a task that learns from text alone."""
     documents: Literal["empty lines", "headings"] = "empty lines"
     """Of plain text: what parts its documents; headings are written ` = Title = `, as in WikiText."""
     sentences: Literal["lines", "split"] = "lines"
     """Of plain text: a sentence a line, or lines that are split where a sentence seems to end."""
     columns: tuple[str, ...] = ()
     """Names of the columns, for a CSV or TSV file without a header line."""
+    further_columns: bool = False
+    """Whether a line of a CSV or TSV file may go on after its last column. What stands there is not read."""
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
     """Column separator of a CSV or TSV file; a comma and a tab by default."""
     quotes: bool | None = None
@@ -78,12 +84,30 @@ class DataConfig(Frozen):
     max_bad_share: float = Field(default=0.01, ge=0, le=1)
     """The run fails when a larger share of the rows than this is quarantined."""
 
+    @property
+    def text_columns(self) -> dict[str, str]:
+        """The texts of a row: name of the feature -> column."""
+        columns = (self.text,) if isinstance(self.text, str) else self.text
+        return dict(zip(TEXT_KEYS, columns, strict=False))
+
+    @field_validator("text", mode="before")
+    @classmethod
+    def _one_column_or_two(cls, value: Any) -> Any:
+        columns = [value] if isinstance(value, str) else value
+        if not isinstance(columns, list | tuple) or not all(isinstance(column, str) and column for column in columns):
+            raise ValueError("name the column of the text, or two columns, as [premise, hypothesis]")
+        if not 1 <= len(columns) <= len(TEXT_KEYS):
+            raise ValueError(f"a row has one text or two, and {len(columns)} columns are named")
+        if len(set(columns)) < len(columns):
+            raise ValueError(f"both texts name the same column {columns[0]!r}")
+        return value if isinstance(value, str) else columns[0] if len(columns) == 1 else tuple(columns)
+
     @model_validator(mode="after")
     def _one_source(self) -> DataConfig:
         if (self.path is None) == (self.train is None) or (self.train is None) != (self.eval is None):
             raise ValueError("give either `path`, or both `train` and `eval`")
-        if self.label is not None and self.text == self.label:
-            raise ValueError(f"`text` and `label` name the same column {self.text!r}")
+        if self.label in self.text_columns.values():
+            raise ValueError(f"`text` and `label` name the same column {self.label!r}")
         return self
 
 
@@ -94,7 +118,8 @@ class ValidationConfig(Frozen):
     """Go on in spite of anomalies; set by `--allow-anomalies` and recorded with the run. Rows without a usable label
     then have no weight in training and evaluation."""
     label_drift: float = Field(default=0.1, gt=0, le=1)
-    """Largest change of any class's share against the last accepted run."""
+    """Largest change of any class's share against the last accepted run; of labels that are numbers, their largest
+    Jensen-Shannon divergence."""
     length_drift: float = Field(default=0.1, gt=0, le=1)
     """Largest Jensen-Shannon divergence of the text lengths against the last accepted run."""
 
@@ -334,7 +359,7 @@ class Config(Frozen):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
     """Name of the pipeline: small letters, digits and dashes."""
     task: str = "classification"
-    """What is learned; one file in `models/tasks/` each."""
+    """What is learned; one file in `models/tasks/` each. Or a layout of GLUE's, as glue/cola, with `data: FOLDER`."""
     workspace: str = "workspace"
     """Folder of everything a run writes."""
     data: DataConfig
@@ -358,7 +383,7 @@ class Config(Frozen):
 
     @model_validator(mode="after")
     def _slices_are_not_reserved(self) -> Config:
-        reserved = {"text", "label", "words", "length"} & set(self.evaluation.slices)
+        reserved = {*TEXT_KEYS, "label", "words", "length"} & set(self.evaluation.slices)
         if reserved:
             raise ValueError(
                 f"evaluation.slices: {sorted(reserved)} are names of our own; texts are sliced by length anyway"

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 
 from components.encoder_run import SCHEME, find_run
 from models.checkpoints.formats import find
+from pipeline import glue
 from pipeline.config import Config, nearest, without_password
 from pipeline.errors import BertlineError
 from serving.contract import ENCODER
@@ -48,7 +49,11 @@ def load(source: str, overrides: Sequence[str] = (), *, workspace: str | None = 
         _apply_override(raw, override)
     if workspace is not None:
         raw["workspace"] = workspace
-    _resolve_paths(raw, base=Path.cwd() if path.parent == PRESET_FOLDER else path.parent.resolve())
+    base = Path.cwd() if path.parent == PRESET_FOLDER else path.parent.resolve()
+    if str(raw.get("task")).startswith(glue.PREFIX):
+        where = f"{_shown(path)}, line {lines['task']}" if "task" in lines else _shown(path)
+        raw = _with_glue_settings(raw, base, where)
+    _resolve_paths(raw, base)
     if _names_a_run(raw):
         draft = copy.deepcopy(raw)  # every other mistake is told before a store is asked
         _apply_task_defaults(draft)
@@ -119,6 +124,32 @@ def _apply_override(raw: dict[str, Any], override: str) -> None:
         if not isinstance(target, dict):
             raise BertlineError(f"--set {override}: {section} is a value, not a section.")
     target[last] = value
+
+
+def _with_glue_settings(raw: dict[str, Any], base: Path, where: str) -> dict[str, Any]:
+    """`task: glue/NAME` with `data: FOLDER` (or `data: {folder: FOLDER, …}`) as the settings that it stands for."""
+    name = str(raw["task"]).removeprefix(glue.PREFIX)
+    known = [*glue.LAYOUTS, *glue.ALIASES]
+    if name not in known:
+        raise BertlineError(
+            f"{where}: task: GLUE has no task {name!r}{nearest(name, known)}; known: {', '.join(glue.LAYOUTS)}."
+        )
+    given = raw.get("data")
+    data = dict(given) if isinstance(given, dict) else {"folder": given}
+    folder = data.pop("folder", None)
+    if not isinstance(folder, str):
+        raise BertlineError(
+            f"{where}: data: name the folder that holds the files of {raw['task']}, as data: path/to/{name}."
+        )
+    made = glue.settings_of(name, base / Path(folder).expanduser())
+    evaluation = raw.get("evaluation") or {}
+    return {
+        **made,
+        **raw,
+        "task": made["task"],
+        "data": {**made["data"], **data},
+        "evaluation": {**made["evaluation"], **evaluation} if isinstance(evaluation, dict) else evaluation,
+    }
 
 
 _PATH_KEYS = (
@@ -239,8 +270,7 @@ def _explain(error: ValidationError, path: Path, lines: Mapping[str, int]) -> li
         parts = [str(part) for part in problem["loc"] if not str(part).startswith("function-")]
         key = ".".join(parts)
         line = lines.get(key)
-        name = f"preset {path.stem}" if path.parent == PRESET_FOLDER else str(path)
-        where = f"{name}, line {line}" if line else name
+        where = f"{_shown(path)}, line {line}" if line else _shown(path)
         if problem["type"] == "extra_forbidden":
             known = _fields_of(parts[:-1])
             message = f"{key} is not a setting{nearest(parts[-1], known) or '; known here: ' + ', '.join(known)}"
@@ -252,6 +282,10 @@ def _explain(error: ValidationError, path: Path, lines: Mapping[str, int]) -> li
             message = f"{key}: {reason}{given}" if key else reason
         sentences.append(f"{where}: {message}")
     return sentences
+
+
+def _shown(path: Path) -> str:
+    return f"preset {path.stem}" if path.parent == PRESET_FOLDER else str(path)
 
 
 def _model_at(parts: Sequence[str]) -> type[BaseModel] | None:

@@ -6,6 +6,7 @@ themselves lead to a log file, and only what is written here reaches the termina
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -21,6 +22,7 @@ from rich.table import Table
 from components import events
 from pipeline.summary import Summary
 
+_SHOWN_CLASSES = 12
 _PLAIN_SECONDS = 20.0  # how often a line of progress is printed where there is no terminal
 
 
@@ -98,9 +100,8 @@ class Display:
 
     def _show_training(self, record: Any) -> None:
         if hasattr(record, "eval_loss"):
-            self._console.print(
-                f"  epoch {record.epoch}: held-out loss {record.eval_loss:.4f}, accuracy {record.eval_accuracy:.4f}"
-            )
+            accuracy = "" if math.isnan(record.eval_accuracy) else f", accuracy {record.eval_accuracy:.4f}"
+            self._console.print(f"  epoch {record.epoch}: held-out loss {record.eval_loss:.4f}{accuracy}")
             return
         detail = f"loss {record.loss:.4f}  {record.tokens_per_second:,.0f} tokens/s"
         if self._live:
@@ -154,6 +155,11 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
     before = summary.baseline.get("pushed")
     if before:
         yield "pushed before", "  ".join(f"{name} {value:.4f}" for name, value in before.items() if name != "rows")
+    for name, values in list(summary.classes.items())[:_SHOWN_CLASSES]:
+        scores = "  ".join(f"{score} {values[score]:.4f}" for score in ("precision", "recall", "f1"))
+        yield f"  class {name}", f"{scores}  on {values['rows']:.0f} rows"
+    if len(summary.classes) > _SHOWN_CLASSES:
+        yield "  …", f"{len(summary.classes) - _SHOWN_CLASSES} more classes are in summary.json"
     first = next(iter(summary.metrics), "")
     for name, values in summary.slices.items():
         yield f"  {name}", f"{first} {values[first]:.4f} on {values['rows']:.0f} rows"

@@ -167,7 +167,7 @@ class LocalEngine(LocalDagRunner):
                 self._tracker.log_history(self._history)
         elif step == "Evaluator":
             self._verdict = verdict = Verdict.from_json(Path(outputs["evaluation"].uri, VERDICT).read_text())
-            summary.metrics, summary.slices = verdict.metrics, verdict.slices
+            summary.metrics, summary.slices, summary.classes = verdict.metrics, verdict.slices, verdict.classes
             summary.blessed, summary.reasons = verdict.blessed, verdict.reasons
             summary.baseline["pushed"] = verdict.baseline_metrics
         elif step == "Pusher":

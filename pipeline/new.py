@@ -26,6 +26,12 @@ MAX_CLASSES = 200
 _LABEL_NAMES = ("label", "category", "class", "target", "sentiment")
 _TRAIN_LIKE = {"train", "training"}
 _EVAL_LIKE = {"eval", "evaluation", "dev", "val", "valid", "validation", "test", "testing"}
+# Columns that are two texts of one row, if both hold text: names that differ in their last mark, or go together.
+_FIRST_MARKS, _SECOND_MARKS = ("1", "a", "one"), ("2", "b", "two")
+_NAMED_PAIRS = (
+    ("premise", "hypothesis"), ("question", "sentence"), ("question", "answer"), ("query", "document"),
+    ("query", "passage"), ("#1 string", "#2 string"),
+)  # fmt: skip
 _OTHER_DELIMITERS = (";", "\t", "|")
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 _Rows = list[dict[str, str | None]]
@@ -72,22 +78,23 @@ def describe(path: str, *, format: str | None = None) -> Guess:
     found = _find_columns(path, columns, rows)
     if file.format in ("csv", "tsv") and _header_is_data(found, rows):
         # Name the columns by what they seem to be, and take the first line for the row that it is.
-        known = {found.text: "text", found.labels[0]: "label", found.split.column: "split"}
+        known = {found.texts[0]: "text", found.labels[0]: "label", found.split.column: "split"}
         columns = [known.get(name, f"column{at}") for at, name in enumerate(columns, 1)]
         data = data.model_copy(update={"columns": tuple(columns)})
         rows, bad = _sample(file, data)
         found = _find_columns(path, columns, rows)
-    text, label = found.text, found.labels[0]
-    complete = [row for row in rows if (row.get(text) or "").strip() and (row.get(label) or "").strip()]
+    texts, label = found.texts, found.labels[0]
+    complete = [row for row in rows if all((row.get(column) or "").strip() for column in (*texts, label))]
     if not complete:
-        raise BertlineError(f"{path}: no row has both a text (column {text!r}) and a label (column {label!r}).")
+        named = " and ".join(map(repr, texts))
+        raise BertlineError(f"{path}: no row has both a text (column {named}) and a label (column {label!r}).")
     return Guess(
         name=_name(path),
-        data=data.model_copy(update={"text": text, "label": label, "split": found.split}),
+        data=data.model_copy(update={"text": texts if len(texts) > 1 else texts[0], "label": label, "split": found.split}),
         columns=tuple(columns),
         rows=len(rows),
         classes=dict(Counter(str(row[label]) for row in complete).most_common()),
-        seq_len=_seq_len([str(row[text]) for row in complete]),
+        seq_len=_seq_len([" ".join(str(row[column]) for column in texts) for row in complete]),
         other_labels=tuple(found.labels[1:]),
         incomplete=len(rows) - len(complete),
         bad=len(bad),
@@ -114,6 +121,7 @@ def as_yaml(guess: Guess, folder: Path) -> str:
     data = guess.data
     shown = [f"{label} {count:,}" for label, count in itertools.islice(guess.classes.items(), 5)]
     more = f", {len(guess.classes) - len(shown)} more" if len(guess.classes) > len(shown) else ""
+    texts = list(data.text_columns.values())
     lacking = f"{guess.incomplete:,} rows have no text or no label"
     settings: list[tuple[str, Any, str]] = [
         ("path", os.path.relpath(str(data.path), folder.resolve()), ""),
@@ -121,7 +129,7 @@ def as_yaml(guess: Guess, folder: Path) -> str:
         ("encoding", data.encoding if data.encoding != "utf-8" else None, "guessed, as the file is not UTF-8"),
         ("delimiter", data.delimiter, ""),
         ("columns", list(data.columns) or None, "line 1 looks like a row, not like a header"),
-        ("text", data.text, f"of the columns {_one_line(', '.join(guess.columns))}"),
+        ("text", texts[0] if len(texts) == 1 else texts, f"of the columns {_one_line(', '.join(guess.columns))}"),
         ("label", data.label, _one_line(f"{', '.join(shown)}{more}{_also(guess.other_labels)}")),
         ("split", data.split.model_dump(mode="json", exclude_unset=True) or None, ""),
         ("incomplete", "stop" if guess.incomplete else None, f"or quarantine: {lacking}"),
@@ -198,7 +206,7 @@ def _share(bad: list[BadRow], rows: _Rows, *kinds: str) -> float:
 
 
 class _Columns(NamedTuple):
-    text: str
+    texts: tuple[str, ...]
     labels: list[str]
     """Columns that could be the label, the likeliest first."""
     split: SplitConfig
@@ -207,8 +215,9 @@ class _Columns(NamedTuple):
 def _find_columns(path: str, columns: list[str], rows: _Rows) -> _Columns:
     values = {name: [value for row in rows if (value := row.get(name))] for name in columns}
     lengths = {name: sum(map(len, found)) / len(found) for name, found in values.items() if _is_text(found)}
-    text = max(lengths, key=lambda name: lengths[name], default=None)
-    distinct = {name: set(found) for name, found in values.items() if name != text}
+    longest = max(lengths, key=lambda name: lengths[name], default=None)
+    texts = _pair(list(lengths)) or (longest,)
+    distinct = {name: set(found) for name, found in values.items() if name not in texts}
     splits = (_split_config(name, found) for name, found in distinct.items())
     split = next((split for split in splits if split.column), SplitConfig())
     labels = [
@@ -217,11 +226,22 @@ def _find_columns(path: str, columns: list[str], rows: _Rows) -> _Columns:
         if name != split.column and 2 <= len(found) <= min(MAX_CLASSES, len(values[name]) / 2)
     ]
     labels.sort(key=lambda name: (_label_rank(name), len(distinct[name])))
-    if text is None or not labels:
-        missing = "text: a column of words" if text is None else "a label: a column of few values that repeat"
+    if longest is None or not labels:
+        missing = "text: a column of words" if longest is None else "a label: a column of few values that repeat"
         shown = _one_line(", ".join(columns))
         raise BertlineError(f"{path}: no column looks like {missing}. Columns: {shown}. Write the config by hand.")
-    return _Columns(text, labels, split)
+    return _Columns(tuple(map(str, texts)), labels, split)
+
+
+def _pair(columns: Sequence[str]) -> tuple[str, str] | None:
+    """The two of the columns whose names say that they belong together."""
+    for first, second in itertools.permutations(columns, 2):
+        a, b = first.lower(), second.lower()
+        marks = zip(_FIRST_MARKS, _SECOND_MARKS, strict=True)
+        numbered = any(a.endswith(x) and b.endswith(y) and a[: -len(x)] == b[: -len(y)] for x, y in marks)
+        if numbered or (a, b) in _NAMED_PAIRS:
+            return first, second
+    return None
 
 
 def _split_config(column: str, values: set[str]) -> SplitConfig:
@@ -249,7 +269,7 @@ def _label_rank(name: str) -> int:
 def _header_is_data(found: _Columns, rows: _Rows) -> bool:
     """The label column's name is one of its own values, or the text column's name is a sentence."""
     label = found.labels[0]
-    return any(row.get(label) == label for row in rows) or len(found.text.split()) > 5
+    return any(row.get(label) == label for row in rows) or len(found.texts[0].split()) > 5
 
 
 def _seq_len(texts: list[str]) -> int:

@@ -83,7 +83,11 @@ def _next_commands(config: Config, source: str) -> list[tuple[str, str]]:
     elsewhere = "" if config.workspace == f"{here}workspace" else f" --workspace {config.workspace.replace(here, '')}"
     store = without_password(config.tracking_uri).replace(here, "")
     again = f"run {source}{elsewhere} --set training.epochs={config.training.epochs + 1}"
-    asked = '--mask "The [MASK] is over."' if config.task == "pretraining" else '"A film to remember."'
+    asked = '"A film to remember."'
+    if config.task == "pretraining":
+        asked = '--mask "The [MASK] is over."'
+    elif len(config.data.text_columns) == 2:
+        asked = '"A man is eating." --second "Somebody eats."'
     return [
         (f"{program}bertline predict{elsewhere} {asked}", "ask the pushed model"),
         (f"{program}mlflow ui --backend-store-uri {store}", "curves, slices and the confusion matrix, beside other runs"),

@@ -25,6 +25,8 @@ class Summary:
     rows: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
     slices: dict[str, dict[str, float]] = field(default_factory=dict)
+    classes: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Class -> its precision, recall, f1 and held-out rows."""
     baseline: dict[str, Any] = field(default_factory=dict)
     """`majority`: accuracy of always answering the most frequent class; `pushed`: metrics of the model pushed before."""
     anomalies_allowed: bool = False

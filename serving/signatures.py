@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from models.inputs import TOKENS, padded
-from models.task import Context, Task
+from models.task import MISSING, Context, Task
 from serving.contract import DEFAULT_SIGNATURE, EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, TOKENIZE_SIGNATURE, write_card
 
 
@@ -21,7 +21,7 @@ class ServedModel(tf.Module):
         super().__init__(name="served")
         self.text_encoder, self.model = context.text, model  # tracked, and so exported
         self._task, self._context = task, context
-        texts = [tf.TensorSpec([None], tf.string, name=key) for key in task.text_keys]
+        texts = [tf.TensorSpec([None], tf.string, name=key) for key in context.text_keys]
         records = [tf.TensorSpec([None], tf.string, name="examples")]
         self.predict = tf.function(self._predict, input_signature=texts, autograph=False)
         self.tokenize = tf.function(self._tokenize, input_signature=texts, autograph=False)
@@ -37,7 +37,7 @@ class ServedModel(tf.Module):
         }
 
     def _request(self, *texts: tf.Tensor) -> dict[str, Any]:
-        return self._task.request(dict(zip(self._task.text_keys, texts, strict=True)), self._context)
+        return self._task.request(dict(zip(self._context.text_keys, texts, strict=True)), self._context)
 
     def _predict(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         batch = padded(self._request(*texts))
@@ -49,8 +49,9 @@ class ServedModel(tf.Module):
 
     def _features(self, records: tf.Tensor) -> dict[str, Any]:
         """The features of raw Examples, as Transform makes them."""
-        names = (*(() if self._task.number_keys else self._task.text_keys), "label")
-        spec = {name: tf.io.FixedLenFeature([], tf.string, "") for name in names}
+        kinds = dict.fromkeys(() if self._task.number_keys else self._context.text_keys, tf.string)
+        kinds["label"] = tf.float32 if self._task.label == "number" else tf.string
+        spec: dict[str, Any] = {name: tf.io.FixedLenFeature([], kind, MISSING[kind.name]) for name, kind in kinds.items()}
         spec |= {name: tf.io.RaggedFeature(tf.int64) for name in self._task.number_keys}
         columns = tf.io.parse_example(records, spec)
         columns |= {name: tf.cast(columns[name], tf.int32) for name in self._task.number_keys}

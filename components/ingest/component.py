@@ -13,13 +13,14 @@ from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionP
 from components.artifacts import IngestReport
 from components.ingest.rows import SPLITS
 from components.ingest.run import ingest
-from pipeline.config import DataConfig
+from pipeline.config import DataConfig, LabelKind
 
 
 class IngestSpec(ComponentSpec):
     PARAMETERS = {
         "data": ExecutionParameter(type=str),
         "slices": ExecutionParameter(type=str),
+        "label": ExecutionParameter(type=str),
         "inputs": ExecutionParameter(type=str),
         "code": ExecutionParameter(type=str),
         "quarantine_path": ExecutionParameter(type=str),
@@ -47,6 +48,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             examples.uri,
             artifact_utils.get_single_uri(output_dict["report"]),
             exec_properties["quarantine_path"],
+            exec_properties["label"],
         )
         examples.split_names = artifact_utils.encode_split_names(list(SPLITS))
         examples_utils.set_payload_format(examples, example_gen_pb2.PayloadFormat.FORMAT_TF_EXAMPLE)
@@ -57,14 +59,17 @@ class Ingest(base_beam_component.BaseBeamComponent):
     """Reads raw files into Examples, and keeps count of every row.
 
     Component `outputs` contains:
-      - `examples`: standard Examples with the splits `train` and `eval`; features `text`, `label`, `words` and slices.
+      - `examples`: standard Examples with the splits `train` and `eval`; features `text` (and `text_2`),
+        `label`, `words` and slices.
       - `report`: `report.json` with the counts and `quarantine.jsonl` with the bad rows.
     """
 
     SPEC_CLASS = IngestSpec
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)
 
-    def __init__(self, data: str, slices: str, inputs: str, code: str, quarantine_path: str):
+    def __init__(
+        self, data: str, slices: str, inputs: str, code: str, quarantine_path: str, label: LabelKind = "class"
+    ) -> None:
         """Makes the component; every parameter is part of TFX's cache key.
 
         Args:
@@ -73,10 +78,12 @@ class Ingest(base_beam_component.BaseBeamComponent):
           inputs: `files.digest` of the raw files: TFX sees a change of their content by it.
           code: fingerprint of the code: TFX sees a change of the code by it.
           quarantine_path: file that receives the bad rows even if the step fails.
+          label: what the labels are.
         """
         spec = IngestSpec(
             data=data,
             slices=slices,
+            label=label,
             inputs=inputs,
             code=code,
             quarantine_path=quarantine_path,

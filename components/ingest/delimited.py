@@ -131,7 +131,7 @@ def read(path: str, data: DataConfig, columns: Collection[str] | None = None) ->
                 yield bad
             elif record.problem:
                 yield record.bad(path, *record.problem)
-            elif len(record.cells) != len(names):
+            elif len(record.cells) < len(names) or (len(record.cells) > len(names) and not data.further_columns):
                 yield record.bad(path, COLUMNS, f"{len(record.cells)} columns where {len(names)} belong")
             else:
                 yield Row(path, record.number, {name: record.cells[at] or None for at, name in kept})

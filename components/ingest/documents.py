@@ -20,20 +20,21 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])(\s*[\"'”’)\]]*)\s+(?=[\"'“‘(\[]?
 
 
 def columns(path: str, data: DataConfig) -> list[str]:
-    return [data.text]
+    return [data.text_columns["text"]]
 
 
 def read(path: str, data: DataConfig, columns: Collection[str] | None = None) -> Iterator[Row | BadRow]:
     """A row a document: its sentences, a line each. Its line is that of its first sentence."""
     sentences: list[str] = []
     first = size = 0
+    column = data.text_columns["text"]
 
     def document() -> Iterator[Row | BadRow]:
         text = "\n".join(sentences)
         if size > MAX_RECORD_CHARS:
             yield bad_row(path, first, TOO_LONG, f"the document is longer than {MAX_RECORD_CHARS:,} characters", text)
         elif sentences:
-            yield Row(path, first, {data.text: text})
+            yield Row(path, first, {column: text})
 
     with open_text(path, data.encoding, newline="\n") as stream:
         for number, line in numbered_lines(stream):

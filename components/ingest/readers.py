@@ -44,7 +44,9 @@ def read(file: InputFile, data: DataConfig, columns: Collection[str] | None = No
 
 def needed_columns(data: DataConfig, slices: Sequence[str] = ()) -> dict[str, str]:
     """Column -> the setting that names it."""
-    named = {data.text: "data.text"} | ({data.label: "data.label"} if data.label else {})
+    named = {column: "data.text" for column in data.text_columns.values()}
+    if data.label is not None:
+        named[data.label] = "data.label"
     for name, setting in ((data.split.column, "data.split.column"), (data.split.group, "data.split.group")):
         if name is not None and data.path is not None:  # files that are a split each need no column for it
             named.setdefault(name, setting)

@@ -11,7 +11,7 @@ from typing import Any
 from components.ingest.files import InputFile
 from components.ingest.records import UNREADABLE, BadRow, Row
 from components.ingest.rows import SPLITS, KeptRow
-from pipeline.config import DataConfig
+from pipeline.config import DataConfig, LabelKind
 from pipeline.errors import BertlineError
 
 MAX_QUARANTINED = 10_000
@@ -97,7 +97,13 @@ def quarantine_lines(bad_rows: Iterable[BadRow]) -> str:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in shown)
 
 
-def judge(report: dict[str, Any], data: DataConfig, first_bad: dict[str, Any] | None, quarantine: str) -> None:
+def judge(
+    report: dict[str, Any],
+    data: DataConfig,
+    first_bad: dict[str, Any] | None,
+    quarantine: str,
+    label: LabelKind = "class",
+) -> None:
     """Raises BertlineError if nothing good can be learned from what was kept.
 
     Args:
@@ -105,6 +111,7 @@ def judge(report: dict[str, Any], data: DataConfig, first_bad: dict[str, Any] | 
       data: the config that the rows were read by.
       first_bad: the first line of the quarantine file.
       quarantine: where the user finds that file.
+      label: what the labels are.
     """
     rows, bad, kept = report["rows"], report["quarantined"], report["kept"]
     if report["unreadable"]:
@@ -121,7 +128,7 @@ def judge(report: dict[str, Any], data: DataConfig, first_bad: dict[str, Any] | 
         if not kept[split]:
             remedy = "check data.split and data.exclude" if data.path else f"check data.{split} and data.exclude"
             raise BertlineError(f"No {what} rows are left ({counted}); {remedy}, or give more rows.")
-    if data.label is None:
+    if data.label is None or label == "number":
         return
     classes = {label: count for split in SPLITS for label, count in report["labels"][split].items()}
     kept_rows = f"{sum(kept.values()):,} rows"

@@ -20,7 +20,7 @@ from components.ingest.readers import check_inputs, needed_columns, read
 from components.ingest.records import BadRow
 from components.ingest.report import MAX_QUARANTINED, Tally, judge, quarantine_lines
 from components.ingest.rows import sort_row
-from pipeline.config import DataConfig
+from pipeline.config import DataConfig, LabelKind
 
 SHARD_BYTES = 64 * 2**20
 """Raw bytes a shard; a shard is sorted in memory."""
@@ -37,8 +37,9 @@ class ReadFile(beam.DoFn):
     BAD_ROWS = "bad_rows"
     TALLIES = "tallies"
 
-    def __init__(self, data: DataConfig, slices: Sequence[str], shards: int):
+    def __init__(self, data: DataConfig, slices: Sequence[str], shards: int, label: LabelKind):
         self._data = data
+        self._label: LabelKind = label
         self._slices = tuple(slices)
         self._shards = shards
 
@@ -46,7 +47,7 @@ class ReadFile(beam.DoFn):
         index, file = numbered
         tally, quarantined = Tally(), 0
         for row in read(file, self._data, list(needed_columns(self._data, self._slices))):
-            result = row if isinstance(row, BadRow) else sort_row(row, self._data, file.split, self._slices)
+            result = row if isinstance(row, BadRow) else sort_row(row, self._data, file.split, self._slices, self._label)
             tally.add(row, result)
             if isinstance(result, BadRow):
                 quarantined += 1
@@ -59,12 +60,14 @@ class ReadFile(beam.DoFn):
         yield beam.pvalue.TaggedOutput(self.TALLIES, tally)
 
 
-def make_example(features: dict[str, str | int]) -> bytes:
+def make_example(features: dict[str, str | int | float]) -> bytes:
     """A serialized tf.Example; equal features give equal bytes."""
     example = tf.train.Example()
     for name, value in features.items():
         if isinstance(value, int):
             example.features.feature[name].int64_list.value.append(value)
+        elif isinstance(value, float):
+            example.features.feature[name].float_list.value.append(value)
         else:
             example.features.feature[name].bytes_list.value.append(value.encode("utf-8"))
     return example.SerializeToString(deterministic=True)
@@ -136,6 +139,7 @@ def ingest(
     examples_uri: str,
     report_uri: str,
     keep_quarantine: str | None = None,
+    label: LabelKind = "class",
 ) -> dict[str, Any]:
     """Reads the raw files and writes Examples, `report.json` and `quarantine.jsonl`.
 
@@ -147,6 +151,7 @@ def ingest(
       report_uri: folder that receives the report and the quarantine file.
       keep_quarantine: path of a second quarantine file. TFX removes the outputs of a failed step, and this one is
         what the user is then sent to.
+      label: what the labels are.
 
     Returns:
       The report.
@@ -164,7 +169,9 @@ def ingest(
             | "Files" >> beam.Create(list(enumerate(files)))
             | "Spread" >> beam.Reshuffle()
             | "Read"
-            >> beam.ParDo(ReadFile(data, slices, shards)).with_outputs(ReadFile.BAD_ROWS, ReadFile.TALLIES, main="examples")
+            >> beam.ParDo(ReadFile(data, slices, shards, label)).with_outputs(
+                ReadFile.BAD_ROWS, ReadFile.TALLIES, main="examples"
+            )
         )
         _ = (
             read_files.examples
@@ -187,7 +194,7 @@ def ingest(
     first_bad = _read_text(quarantine_path).partition("\n")[0]
     if keep_quarantine:
         _keep(quarantine_path, keep_quarantine, wanted=bool(first_bad))
-    judge(report, data, json.loads(first_bad) if first_bad else None, keep_quarantine or quarantine_path)
+    judge(report, data, json.loads(first_bad) if first_bad else None, keep_quarantine or quarantine_path, label)
     return report
 
 

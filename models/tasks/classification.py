@@ -1,23 +1,19 @@
-"""One class out of any number, for one text."""
+"""One class out of any number, for one text or a pair of texts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import keras
 import tensorflow as tf
 
-from models.encoder import Dropout, Encoder
+from models.pooled import PooledHead, request
 from models.task import Context, Metric, Output, Task, Tensors
+from pipeline.config import TEXT_KEYS
 
 
 def features(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
     return {**request(columns, context), "label_id": label_ids(columns["label"], context.labels)}
-
-
-def request(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
-    return {"token_ids": context.text(columns["text"])}
 
 
 def label_ids(names: tf.Tensor, labels: Sequence[str]) -> tf.Tensor:
@@ -25,26 +21,6 @@ def label_ids(names: tf.Tensor, labels: Sequence[str]) -> tf.Tensor:
     # By comparison, not by a lookup table: a table is a resource, which an exported graph would have to track.
     same = names[:, tf.newaxis] == tf.constant(list(labels))  # [batch, labels]
     return tf.where(tf.reduce_any(same, axis=1), tf.argmax(tf.cast(same, tf.int8), axis=1), -1)
-
-
-@keras.saving.register_keras_serializable("bertline")
-class Classifier(keras.Model):
-    """The pooled [CLS] vector, dropout, one dense layer."""
-
-    def __init__(self, encoder: Encoder, classes: int, dropout: float, seed: int) -> None:
-        super().__init__(name="classifier")
-        self.encoder = encoder
-        self.dropout = Dropout(dropout, seed, name="head_dropout")
-        self.head = keras.layers.Dense(
-            classes, name="head", kernel_initializer=keras.initializers.TruncatedNormal(stddev=0.02, seed=seed)
-        )
-        self.head.build((None, encoder.size.hidden))
-        self.built = True
-
-    def call(self, batch: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:  # [batch, classes]
-        inputs = batch["token_ids"], batch.get("segment_ids"), batch["mask"]
-        first = self.encoder(*inputs, training=training, first_only=True)
-        return self.head(self.dropout(self.encoder.pool(first), training=training))
 
 
 def loss(logits: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
@@ -80,10 +56,10 @@ def targets(features: Mapping[str, tf.Tensor]) -> Tensors:
 
 TASK = Task(
     name="classification",
-    text_keys=("text",),
+    text_keys=TEXT_KEYS,
     features=features,
     request=request,
-    build=lambda encoder, context, dropout, seed: Classifier(encoder, len(context.labels), dropout, seed),
+    build=lambda encoder, context, dropout, seed: PooledHead(encoder, len(context.labels), dropout, seed),
     loss=loss,
     correct=correct,
     answer=answer,
@@ -93,6 +69,10 @@ TASK = Task(
     outputs={"": Output("probabilities", "label_id", "label_weight")},
     metrics={
         "accuracy": Metric("SparseCategoricalAccuracy"),
+        "f1": Metric("F1", classes=2),
+        "macro_f1": Metric("MacroF1"),
+        "micro_f1": Metric("MicroF1"),
+        "matthews": Metric("Matthews"),
         "cross_entropy": Metric("SparseCategoricalCrossentropy", better="lower"),
     },
     confusion="",

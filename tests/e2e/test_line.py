@@ -9,6 +9,7 @@ import tensorflow_text  # noqa: F401
 import tensorflow_transform as tft
 from click.testing import CliRunner
 from mlflow.tracking import MlflowClient
+from sklearn import metrics as sklearn_metrics
 
 from pipeline.cli import main
 
@@ -67,6 +68,16 @@ def test_metrics_are_the_served_models_own(finished_line, served):
     metrics = finished_line.summary["metrics"]
     assert metrics["accuracy"] == pytest.approx(accuracy, abs=1e-6)
     assert metrics["cross_entropy"] == pytest.approx(-np.log(chosen).mean(), abs=1e-5)
+    given, true = ([label.decode() for label in names] for names in (answers["label"].numpy(), labels))
+    assert metrics["matthews"] == pytest.approx(sklearn_metrics.matthews_corrcoef(true, given), abs=1e-6)
+    assert metrics["f1"] == pytest.approx(sklearn_metrics.f1_score(true, given, pos_label=classes[1].decode()), abs=1e-6)
+    for average in ("macro", "micro"):
+        expected = sklearn_metrics.f1_score(true, given, average=average)
+        assert metrics[f"{average}_f1"] == pytest.approx(expected, abs=1e-6)
+    report = sklearn_metrics.classification_report(true, given, output_dict=True)
+    for name, scores in finished_line.summary["classes"].items():
+        expected = dict(zip(("precision", "recall", "f1", "rows"), report[name].values(), strict=True))
+        assert scores == pytest.approx(expected, abs=1e-6)
 
 
 def test_company_in_a_batch_never_changes_an_answer(finished_line, served):
@@ -98,6 +109,7 @@ def test_mlflow_shows_config_curves_slices_and_confusion_matrix(finished_line):
     for name, values in summary["slices"].items():
         key = f"slice/{name}/accuracy".replace("=", "_").replace("+", "_")
         assert run.data.metrics[key] == pytest.approx(values["accuracy"])
+    assert run.data.metrics["class/good/f1"] == pytest.approx(summary["classes"]["good"]["f1"])
     artifacts = {file.path for file in client.list_artifacts(run.info.run_id)}
     assert {"config.json", "verdict.json", "confusion_matrix.png", "learning_curves.png"} <= artifacts
 

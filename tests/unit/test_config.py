@@ -47,6 +47,14 @@ def test_a_config_of_eight_lines_is_enough(write, tmp_path):
     assert config.push_path == tmp_path / "workspace" / "models" / "tickets"
 
 
+def test_one_column_or_two_hold_the_texts(write):
+    assert load(write(MINIMAL)).data.text_columns == {"text": "body"}
+    pair = load(write(MINIMAL.replace("text: body", "text: [premise, hypothesis]")))
+    assert pair.data.text_columns == {"text": "premise", "text_2": "hypothesis"}
+    assert load(write(MINIMAL.replace("text: body", "text: [body]"))).data.text == "body"
+    assert Config.from_json(pair.to_json()) == pair
+
+
 @pytest.mark.parametrize("piece", ["URL", "[U RL]", "[]", "[URL", "[[A]]"])
 def test_a_reserved_piece_without_brackets_is_refused(write, piece):
     message = refusal(write(MINIMAL), [f'text.reserved=["{piece}"]'])
@@ -73,6 +81,11 @@ def test_a_resolved_config_survives_json():
         (("evaluation:", "eval:"), ["eval is not a setting", "evaluation is missing"]),
         (("name: tickets", "name: tickets\ntask: clasification"), ["did you mean classification?"]),
         (("label: queue", "label: body"), ["name the same column 'body'"]),
+        (("text: body", "text: [body, queue]"), ["name the same column 'queue'"]),
+        (("text: body", "text: [body, body]"), ["line 5", "both texts name the same column 'body'"]),
+        (("text: body", "text: [a, b, c]"), ["line 5", "one text or two, and 3 columns are named"]),
+        (("text: body", "text: 7"), ["line 5", "name the column of the text, or two columns"]),
+        (("text: body", "text: []"), ["line 5", "one text or two, and 0 columns are named"]),
     ],
 )
 def test_a_mistake_is_named_with_line_and_remedy(write, change, expected):

@@ -138,6 +138,24 @@ def test_names_that_yaml_would_misread_survive(tmp_path, name, class_names):
     assert config.name == name.removesuffix(".csv") and (config.data.text, config.data.label) == ("te xt: #1", "no")
 
 
+@pytest.mark.parametrize(
+    "header, first",
+    [("Sentence2,Sentence1", 1), ("premise,hypothesis", 0), ("text_a,text_b", 0), ("#1 String,#2 String", 0)],
+)
+def test_two_texts_whose_names_belong_together_are_a_pair(tmp_path, header, first):
+    rows = [(text, f"It says {at} things.", "ab"[at % 2]) for at, text in enumerate(SENTENCES)]
+    out = str(tmp_path / "out.yaml")
+    write_config(write(tmp_path, "a.csv", csv_text(f"{header},label", rows)), out)
+    names = header.split(",")
+    assert load(out).data.text == (names[first], names[1 - first])
+    check_inputs(load(out).data)
+
+
+def test_two_texts_that_do_not_belong_together_are_no_pair(tmp_path):
+    rows = [(f"A title of {at}", text, "ab"[at % 2]) for at, text in enumerate(SENTENCES)]
+    assert describe(write(tmp_path, "a.csv", csv_text("title,body,label", rows))).data.text == "body"
+
+
 def test_the_threshold_stays_below_one(tmp_path):
     rows = [(text, "rare" if at in (0, 20) else "usual") for at, text in enumerate(SENTENCES * 3)]
     out = str(tmp_path / "out.yaml")

@@ -192,3 +192,30 @@ def test_a_task_without_labels_asks_for_none():
     for split in ("train", "eval"):
         tally.add(row(text="one"), fate(row(text="one"), settings, split))
     judge(tally.as_report([]), settings, None, "quarantine.jsonl")  # no word about classes
+
+
+# Rows of two texts
+
+
+def pairs(**settings) -> DataConfig:
+    return data(text=["premise", "hypothesis"], **settings)
+
+
+def test_both_texts_are_features_and_both_are_counted():
+    kept = fate(row(premise="A man eats.", hypothesis=" He is\teating. ", label="yes"), pairs())
+    assert kept.features == {"text": "A man eats.", "text_2": " He is\teating. ", "label": "yes", "words": 6}
+
+
+def test_an_empty_second_text_is_as_bad_as_an_empty_first_one():
+    given = row(premise="A man eats.", hypothesis=" ", label="yes")
+    assert fate(given, pairs(), "train").missing == ("empty second text",)
+    bad = fate(given, pairs(incomplete="quarantine"), "train")
+    assert bad.kind == "empty second text" and "column 'hypothesis'" in bad.reason
+
+
+def test_the_same_pair_stays_on_one_side_and_a_shared_text_alone_does_not_hold_pairs_together():
+    same = {fate(row(premise="p", hypothesis="h", label=label), pairs()).split for label in "abcdefgh"}
+    spread = {fate(row(premise="p", hypothesis=f"h{at}", label="x"), pairs()).split for at in range(100)}
+    grouped = pairs(split={"group": "premise"})
+    together = {fate(row(premise="p", hypothesis=f"h{at}", label="x"), grouped).split for at in range(100)}
+    assert len(same) == 1 and len(spread) == 2 and len(together) == 1

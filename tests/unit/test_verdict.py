@@ -47,6 +47,16 @@ def test_a_bound_on_an_unknown_metric_is_refused_before_the_run():
         check_metrics(get_task("classification"), EvaluationConfig(thresholds={"f2": 0.5}))
 
 
+def test_a_bound_on_a_metric_of_two_classes_is_refused_where_there_are_three():
+    settings = EvaluationConfig(thresholds={"f1": 0.5})
+    check_metrics(TASK, settings)  # before the classes are known
+    check_metrics(TASK, settings, 2)
+    with pytest.raises(
+        BertlineError, match="f1 is a metric of 2 classes, and there are 3; bound one of accuracy, macro_f1"
+    ):
+        check_metrics(TASK, settings, 3)
+
+
 @pytest.mark.parametrize(("words", "name"), [(0, "0-9 words"), (9, "0-9 words"), (10, "10-19 words"), (20, "20+ words")])
 def test_lengths_fall_into_slices(words, name):
     assert length_slice(words, (10, 20)) == name
@@ -55,6 +65,15 @@ def test_lengths_fall_into_slices(words, name):
 def test_a_verdict_survives_json():
     verdict = Verdict(blessed=False, reasons=["why"], metrics={"accuracy": 0.5}, slices={}, confusion=[[1, 0], [1, 0]])
     assert Verdict.from_json(verdict.to_json()) == verdict
+
+
+def test_a_verdict_reports_each_class():
+    verdict = Verdict(
+        blessed=True, reasons=[], metrics={}, slices={}, confusion=[[3, 1], [0, 0]], labels=["common", "never seen"]
+    )
+    assert verdict.classes["common"] == {"precision": 1.0, "recall": 0.75, "f1": pytest.approx(6 / 7), "rows": 4.0}
+    assert verdict.classes["never seen"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0, "rows": 0.0}
+    assert Verdict(blessed=True, reasons=[], metrics={}, slices={}).classes == {}
 
 
 def test_where_less_is_better_a_bound_is_an_upper_one():

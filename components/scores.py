@@ -1,0 +1,101 @@
+"""Scores that TFMA has not, as plain functions of a confusion matrix, or of predictions beside labels.
+
+They agree with scikit-learn and scipy: what would be divided by zero is 0 for a score of classes, and no number for a
+correlation of values that are all equal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+Confusion = np.ndarray
+"""[classes, classes]: rows of each true class (first index) by predicted class."""
+
+
+def matthews(confusion: Confusion) -> float:
+    """Matthews' correlation of any number of classes: 0 for what chance, or always one answer, gives."""
+    counts = np.asarray(confusion, float)
+    true, predicted, total = counts.sum(axis=1), counts.sum(axis=0), counts.sum()
+    covariance = np.trace(counts) * total - true @ predicted
+    spread = (total**2 - predicted @ predicted) * (total**2 - true @ true)
+    return float(covariance / math.sqrt(spread)) if spread > 0 else 0.0
+
+
+def f1(confusion: Confusion) -> float:
+    """F1 of the last class: of two, the one that is looked for."""
+    return float(_of_each(confusion)["f1"][-1])
+
+
+def macro_f1(confusion: Confusion) -> float:
+    """Mean of the F1 of each class that occurs, as true or as predicted: every class counts the same."""
+    counts = np.asarray(confusion, float)
+    occurs = counts.sum(axis=1) + counts.sum(axis=0) > 0
+    return float(_of_each(counts)["f1"][occurs].mean()) if occurs.any() else 0.0
+
+
+def micro_f1(confusion: Confusion) -> float:
+    """F1 over the answers of all classes together: every row counts the same."""
+    counts = np.asarray(confusion, float)
+    return float(np.trace(counts) / counts.sum()) if counts.any() else 0.0
+
+
+def per_class(confusion: Sequence[Sequence[int]], labels: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Precision, recall and F1 of each class, and the rows that it has."""
+    scores = _of_each(np.asarray(confusion, float))
+    return {label: {name: float(values[at]) for name, values in scores.items()} for at, label in enumerate(labels)}
+
+
+def _of_each(confusion: Confusion) -> dict[str, np.ndarray]:
+    counts = np.asarray(confusion, float)
+    hits, true, predicted = np.diag(counts), counts.sum(axis=1), counts.sum(axis=0)
+
+    def share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+        return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+
+    return {
+        "precision": share(hits, predicted),
+        "recall": share(hits, true),
+        "f1": share(2 * hits, true + predicted),
+        "rows": true,
+    }
+
+
+def mean_squared_error(predictions: np.ndarray, labels: np.ndarray) -> float:
+    return float(np.mean((predictions - labels) ** 2)) if len(labels) else math.nan
+
+
+def pearson(predictions: np.ndarray, labels: np.ndarray) -> float:
+    if len(labels) < 2 or np.ptp(predictions) == 0 or np.ptp(labels) == 0:
+        return math.nan
+    x, y = predictions - predictions.mean(), labels - labels.mean()
+    # Scaled first: the square of a small number may be none.
+    x, y = x / np.abs(x).max(), y / np.abs(y).max()
+    return float(np.clip(x @ y / math.sqrt((x @ x) * (y @ y)), -1, 1))
+
+
+def spearman(predictions: np.ndarray, labels: np.ndarray) -> float:
+    """Pearson's correlation of the ranks."""
+    return pearson(_ranks(predictions), _ranks(labels))
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """Places in the order, from 1; equal values share the mean of theirs."""
+    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    return (ends - (counts - 1) / 2)[which]
+
+
+OF_CONFUSION: Mapping[str, Callable[[Confusion], float]] = {
+    "Matthews": matthews,
+    "F1": f1,
+    "MacroF1": macro_f1,
+    "MicroF1": micro_f1,
+}
+OF_VALUES: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
+    "MeanSquaredError": mean_squared_error,
+    "Pearson": pearson,
+    "Spearman": spearman,
+}

@@ -1,0 +1,40 @@
+"""What the tasks share that read one text or two and answer from the pooled [CLS] vector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import keras
+import tensorflow as tf
+
+from models.encoder import Dropout, Encoder
+from models.task import Context, Tensors
+
+
+def request(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
+    """[CLS] text [SEP], or [CLS] text [SEP] second text [SEP] with the segments told apart."""
+    text = context.text
+    if len(context.text_keys) == 1:
+        return {"token_ids": text(columns[context.text_keys[0]])}
+    first, second = ({"token_ids": text.pieces(columns[key])} for key in context.text_keys)
+    return text.pack(first, second)
+
+
+@keras.saving.register_keras_serializable("bertline")
+class PooledHead(keras.Model):
+    """The pooled [CLS] vector, dropout, one dense layer."""
+
+    def __init__(self, encoder: Encoder, outputs: int, dropout: float, seed: int) -> None:
+        super().__init__(name="pooled_head")
+        self.encoder = encoder
+        self.dropout = Dropout(dropout, seed, name="head_dropout")
+        self.head = keras.layers.Dense(
+            outputs, name="head", kernel_initializer=keras.initializers.TruncatedNormal(stddev=0.02, seed=seed)
+        )
+        self.head.build((None, encoder.size.hidden))
+        self.built = True
+
+    def call(self, batch: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:  # [batch, outputs]
+        inputs = batch["token_ids"], batch.get("segment_ids"), batch["mask"]
+        first = self.encoder(*inputs, training=training, first_only=True)
+        return self.head(self.dropout(self.encoder.pool(first), training=training))

@@ -1,0 +1,62 @@
+"""A number for one text or a pair of texts: how alike two sentences are, how many stars a review gives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from models.pooled import PooledHead, request
+from models.task import Context, Metric, Output, Task, Tensors
+from pipeline.config import TEXT_KEYS
+
+
+def features(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
+    return {**request(columns, context), "label_value": columns["label"]}
+
+
+def loss(outputs: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    return tf.math.squared_difference(outputs[:, 0], batch["label_value"])
+
+
+def correct(outputs: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    return tf.fill(tf.shape(outputs)[:1], math.nan)
+
+
+def answer(outputs: tf.Tensor, batch: Mapping[str, tf.Tensor], context: Context) -> Tensors:
+    return {"value": outputs[:, 0]}
+
+
+def readable(given: Mapping[str, Any]) -> str:
+    return f"{given['value']:.3f}"
+
+
+def targets(features: Mapping[str, tf.Tensor]) -> Tensors:
+    """A row without a label has no weight."""
+    value = features["label_value"]
+    missing = tf.math.is_nan(value)
+    return {"label_value": tf.where(missing, 0.0, value), "label_weight": tf.cast(~missing, tf.float32)}
+
+
+TASK = Task(
+    name="regression",
+    text_keys=TEXT_KEYS,
+    label="number",
+    features=features,
+    request=request,
+    build=lambda encoder, context, dropout, seed: PooledHead(encoder, 1, dropout, seed),
+    loss=loss,
+    correct=correct,
+    answer=answer,
+    readable=readable,
+    measure=answer,
+    targets=targets,
+    outputs={"": Output("value", "label_value", "label_weight")},
+    metrics={
+        "pearson": Metric("Pearson"),
+        "spearman": Metric("Spearman"),
+        "mean_squared_error": Metric("MeanSquaredError", better="lower"),
+    },
+)

@@ -1,0 +1,69 @@
+"""Our metrics inside TFMA: combined by Beam over every slice, they are scikit-learn's and scipy's numbers."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn import metrics as sklearn_metrics
+from tensorflow_model_analysis.metrics import metric_types
+
+from components.metrics import ConfusionScore, ValueScore
+
+
+def measure(metrics, labels, predictions, weights):
+    """The metrics' values by name, computed as TFMA does, over parts that Beam merges."""
+    computations = [c for metric in metrics for c in metric.computations(example_weighted=True)]
+    combined = [c for c in computations if isinstance(c, metric_types.MetricComputation)]
+    found = {}
+    parts = np.array_split(np.arange(len(labels)), 7)
+    for computation in combined:
+        combiner = computation.combiner
+        accumulators = []
+        for part in parts:
+            accumulator = combiner.create_accumulator()
+            for row in part:
+                element = metric_types.StandardMetricInputs(
+                    label=np.asarray([labels[row]]),
+                    prediction=np.asarray(predictions[row]),
+                    example_weight=np.asarray([weights[row]]),
+                )
+                accumulator = combiner.add_input(accumulator, element)
+            accumulators.append(accumulator)
+        merged = combiner.merge_accumulators(accumulators)
+        found |= combiner.extract_output(merged)
+    for computation in computations:
+        if isinstance(computation, metric_types.DerivedMetricComputation):
+            found |= computation.result(found)
+    return {key.name: value for key, value in found.items() if not key.name.startswith("_")}
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_scores_of_classes_are_exact_however_the_parts_are_merged(classes):
+    chance = np.random.default_rng(classes)
+    labels = chance.integers(classes, size=500)
+    shares = chance.dirichlet(np.ones(classes), size=500) + 0.5 * np.eye(classes)[labels]
+    weights = (chance.random(500) > 0.2).astype(float)
+    kept, predicted = weights > 0, shares.argmax(axis=1)
+    found = measure(
+        [ConfusionScore(name, name, classes) for name in ("Matthews", "MacroF1", "MicroF1", "F1")], labels, shares, weights
+    )
+    true, answer = labels[kept], predicted[kept]
+    assert found["Matthews"] == pytest.approx(sklearn_metrics.matthews_corrcoef(true, answer), abs=1e-6)
+    assert found["MacroF1"] == pytest.approx(sklearn_metrics.f1_score(true, answer, average="macro"), abs=1e-6)
+    assert found["MicroF1"] == pytest.approx(sklearn_metrics.f1_score(true, answer, average="micro"), abs=1e-6)
+    last = sklearn_metrics.f1_score(true, answer, average=None)[-1]
+    assert found["F1"] == pytest.approx(last, abs=1e-6)
+
+
+def test_scores_of_values_are_exact_and_rows_without_weight_do_not_count():
+    chance = np.random.default_rng(1)
+    labels = np.round(chance.normal(3, 2, size=400), 1)
+    predictions = labels + chance.normal(0, 1, size=400)
+    weights = (chance.random(400) > 0.2).astype(float)
+    labels[weights == 0] = np.nan  # a row without a label has no weight
+    kept = weights > 0
+    names = ("Pearson", "Spearman", "MeanSquaredError")
+    found = measure([ValueScore(name, name) for name in names], labels, predictions[:, np.newaxis], weights)
+    true, answer = labels[kept], predictions[kept]
+    assert found["Pearson"] == pytest.approx(stats.pearsonr(true, answer).statistic, abs=1e-6)
+    assert found["Spearman"] == pytest.approx(stats.spearmanr(true, answer).statistic, abs=1e-6)
+    assert found["MeanSquaredError"] == pytest.approx(sklearn_metrics.mean_squared_error(true, answer), abs=1e-6)

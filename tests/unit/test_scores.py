@@ -1,0 +1,93 @@
+"""The scores agree with scikit-learn and scipy on whatever comes, odd cases included."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn import metrics
+
+from components import scores
+
+ids = st.integers(1, 6).flatmap(
+    lambda classes: st.lists(st.tuples(st.integers(0, classes - 1), st.integers(0, classes - 1)), min_size=1, max_size=60)
+)
+
+
+def confusion_of(rows, classes=6):
+    counts = np.zeros((classes, classes))
+    for true, predicted in rows:
+        counts[true, predicted] += 1
+    return counts
+
+
+@given(ids)
+@settings(max_examples=300, deadline=None)
+def test_scores_of_classes_are_those_of_scikit_learn(rows):
+    true, predicted = zip(*rows, strict=True)
+    counts = confusion_of(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert scores.matthews(counts) == pytest.approx(metrics.matthews_corrcoef(true, predicted), abs=1e-6)
+        for name, score in (("macro", scores.macro_f1), ("micro", scores.micro_f1)):
+            expected = metrics.f1_score(true, predicted, average=name, zero_division=0)
+            assert score(counts) == pytest.approx(expected, abs=1e-6)
+        report = metrics.classification_report(true, predicted, labels=range(6), output_dict=True, zero_division=0)
+    for label, found in scores.per_class(counts, [str(number) for number in range(6)]).items():
+        expected = report[label]
+        assert found == pytest.approx(
+            {
+                "precision": expected["precision"],
+                "recall": expected["recall"],
+                "f1": expected["f1-score"],
+                "rows": expected["support"],
+            },
+            abs=1e-6,
+        )
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=1, max_size=60))
+@settings(deadline=None)
+def test_f1_of_two_classes_is_that_of_the_second(rows):
+    true, predicted = zip(*rows, strict=True)
+    expected = metrics.f1_score(true, predicted, zero_division=0)
+    assert scores.f1(confusion_of(rows, 2)) == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_model_that_always_gives_one_answer_correlates_with_nothing():
+    assert scores.matthews(np.asarray([[60, 0], [40, 0]])) == 0.0
+    assert scores.matthews(np.asarray([[0, 40], [60, 0]])) == pytest.approx(-1.0)
+
+
+def test_large_counts_do_not_overflow():
+    counts = np.asarray([[3_000_000_000, 1], [1, 3_000_000_000]])
+    assert scores.matthews(counts) == pytest.approx(1.0, abs=1e-6)
+
+
+numbers = st.one_of(st.integers(-3, 3).map(float), st.floats(-1e6, 1e6))
+
+
+@given(st.lists(st.tuples(numbers, numbers), min_size=2, max_size=60))
+@settings(max_examples=300, deadline=None)
+def test_correlations_are_those_of_scipy(rows):
+    predicted, true = (np.asarray(column) for column in zip(*rows, strict=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scipy warns of constant input, where both have no number
+        for score, reference in ((scores.pearson, stats.pearsonr), (scores.spearman, stats.spearmanr)):
+            expected = reference(predicted, true).statistic
+            found = score(predicted, true)
+            assert (math.isnan(found) and math.isnan(expected)) or found == pytest.approx(expected, abs=1e-6)
+    assert scores.mean_squared_error(predicted, true) == pytest.approx(
+        metrics.mean_squared_error(true, predicted), rel=1e-9
+    )
+
+
+def test_fewer_than_two_values_correlate_with_nothing():
+    assert math.isnan(scores.pearson(np.asarray([1.0]), np.asarray([2.0])))
+    assert math.isnan(scores.spearman(np.asarray([]), np.asarray([])))
+    assert math.isnan(scores.mean_squared_error(np.asarray([]), np.asarray([])))
