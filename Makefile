@@ -8,7 +8,7 @@ UV := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
 # uv does not read pip's settings; an index that pip was given is passed on.
 PIP_INDEX := $(shell $(PYTHON) -m pip config get global.index-url 2>/dev/null)
 
-.PHONY: run test style check bench setup lock clean help
+.PHONY: run test parity style check bench setup lock clean help
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -19,6 +19,9 @@ run: $(READY) ## raw text to a pushed model, on the sample; CONFIG=my.yaml for y
 
 test: $(READY) ## the whole test run, in two processes; WORKERS=4 for more
 	$(BIN)/python -m pytest -n $(or $(WORKERS),2) --dist loadfile tests
+
+parity: $(READY) ## every number of the encoders beside PyTorch's; needs the extra `parity`, and says how to install it
+	$(BIN)/python -m pytest tests/parity
 
 style: $(READY) ## style and types
 	$(BIN)/ruff check .
