@@ -7,7 +7,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,13 +17,14 @@ import yaml
 from components.ingest.files import InputFile, find_files
 from components.ingest.readers import READERS, read
 from components.ingest.records import COLUMNS, ENCODING, QUOTES, BadRow
+from components.ingest.rows import as_number
 from pipeline.config import DataConfig, SplitConfig
 from pipeline.errors import BertlineError
 
 LOOKED_AT = 20_000
 """Rows that the guess rests on."""
 MAX_CLASSES = 200
-_LABEL_NAMES = ("label", "category", "class", "target", "sentiment")
+_LABEL_NAMES = ("label", "category", "class", "target", "sentiment", "score", "similarity", "rating")
 _TRAIN_LIKE = {"train", "training"}
 _EVAL_LIKE = {"eval", "evaluation", "dev", "val", "valid", "validation", "test", "testing"}
 # Columns that are two texts of one row, if both hold text: names that differ in their last mark, or go together.
@@ -45,8 +46,9 @@ class Guess:
     data: DataConfig
     columns: tuple[str, ...]
     rows: int
+    task: str
     classes: dict[str, int]
-    """Class -> rows, the most frequent first."""
+    """Class, or number to learn -> rows, the most frequent first."""
     seq_len: int
     other_labels: tuple[str, ...]
     """Columns that could be the label as well."""
@@ -56,9 +58,12 @@ class Guess:
     """Rows that could not be read."""
 
     @property
-    def majority(self) -> float:
-        """What a model that always says the most frequent class would reach."""
-        return max(self.classes.values()) / sum(self.classes.values())
+    def threshold(self) -> tuple[dict[str, float], str]:
+        """A bound that only learning reaches, and why."""
+        if self.task == "regression":
+            return {"pearson": 0.3}, "an answer that does not look at the text correlates with nothing"
+        majority = max(self.classes.values()) / sum(self.classes.values())
+        return {"accuracy": min(0.99, round(majority + 0.05, 2))}, f"always the most frequent class reaches {majority:.3f}"
 
 
 def describe(path: str, *, format: str | None = None) -> Guess:
@@ -93,6 +98,7 @@ def describe(path: str, *, format: str | None = None) -> Guess:
         data=data.model_copy(update={"text": texts if len(texts) > 1 else texts[0], "label": label, "split": found.split}),
         columns=tuple(columns),
         rows=len(rows),
+        task="regression" if _are_decimals(str(row[label]) for row in complete) else "classification",
         classes=dict(Counter(str(row[label]) for row in complete).most_common()),
         seq_len=_seq_len([" ".join(str(row[column]) for column in texts) for row in complete]),
         other_labels=tuple(found.labels[1:]),
@@ -134,13 +140,14 @@ def as_yaml(guess: Guess, folder: Path) -> str:
         ("split", data.split.model_dump(mode="json", exclude_unset=True) or None, ""),
         ("incomplete", "stop" if guess.incomplete else None, f"or quarantine: {lacking}"),
     ]
-    bound = min(0.99, round(guess.majority + 0.05, 2))
+    bounds, why = guess.threshold
     source = _one_line(os.path.basename(str(data.path)))
     skipped = f", {guess.bad:,} unreadable" if guess.bad else ""
     return "\n".join(
         [
             f"# Guessed from {guess.rows:,} rows of {source}{skipped}; correct what is wrong.",
             _setting("name", guess.name).strip(),
+            *([_setting("task", guess.task, "the labels are numbers").strip()] if guess.task != "classification" else []),
             "data:",
             *(_setting(key, value, comment) for key, value, comment in settings if value is not None),
             "text:",
@@ -148,7 +155,7 @@ def as_yaml(guess: Guess, folder: Path) -> str:
             "model:",
             _setting("size", "tiny", "from scratch; or checkpoint: FOLDER of a Hugging Face BERT"),
             "evaluation:",
-            _setting("thresholds", {"accuracy": bound}, f"always the most frequent class reaches {guess.majority:.3f}"),
+            _setting("thresholds", bounds, why),
             "",
         ]
     )
@@ -223,11 +230,11 @@ def _find_columns(path: str, columns: list[str], rows: _Rows) -> _Columns:
     labels = [
         name
         for name, found in distinct.items()
-        if name != split.column and 2 <= len(found) <= min(MAX_CLASSES, len(values[name]) / 2)
+        if name != split.column and (2 <= len(found) <= min(MAX_CLASSES, len(values[name]) / 2) or _are_decimals(found))
     ]
     labels.sort(key=lambda name: (_label_rank(name), len(distinct[name])))
     if longest is None or not labels:
-        missing = "text: a column of words" if longest is None else "a label: a column of few values that repeat"
+        missing = "text: a column of words" if longest is None else "a label: few values that repeat, or decimals"
         shown = _one_line(", ".join(columns))
         raise BertlineError(f"{path}: no column looks like {missing}. Columns: {shown}. Write the config by hand.")
     return _Columns(tuple(map(str, texts)), labels, split)
@@ -259,6 +266,12 @@ def _split_config(column: str, values: set[str]) -> SplitConfig:
 def _is_text(values: list[str]) -> bool:
     """Most values have several words, or letters of a script that does not part words by spaces."""
     return sum(" " in value.strip() or bool(_CJK.search(value)) for value in values) > len(values) / 2
+
+
+def _are_decimals(values: Iterable[str]) -> bool:
+    """Numbers with something after the point: what is measured or rated, and no number of a class or a row."""
+    numbers = [as_number(value) for value in values]
+    return None not in numbers and any(number % 1 for number in numbers if number is not None)
 
 
 def _label_rank(name: str) -> int:

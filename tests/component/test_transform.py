@@ -134,7 +134,8 @@ def test_the_component_is_the_node_transform_and_keeps_config_and_code_in_the_ca
     assert component.id == "Transform"
     assert set(component.outputs) == {"transform_graph", "transformed_examples"}
     config = json_utils.loads(component.exec_properties["custom_config"])
-    assert config == {"task": "classification", "text": TEXT.model_dump_json(), "code": "abc"}
+    expected = {"task": "classification", "text": TEXT.model_dump_json(), "text_keys": ["text"], "code": "abc"}
+    assert config == expected
 
 
 def test_first_values_are_found_in_every_kind_of_tensor():

@@ -151,6 +151,20 @@ def test_two_texts_whose_names_belong_together_are_a_pair(tmp_path, header, firs
     check_inputs(load(out).data)
 
 
+def test_decimals_are_numbers_to_learn(tmp_path):
+    rows = [(str(at), text, f"Like {text}", f"{at / 8:.3f}") for at, text in enumerate(SENTENCES)]
+    out = str(tmp_path / "out.yaml")
+    write_config(write(tmp_path, "a.csv", csv_text("id,sentence1,sentence2,score", rows)), out)
+    config = load(out)
+    assert config.task == "regression" and config.data.label == "score" and config.data.text == ("sentence1", "sentence2")
+    assert config.evaluation.thresholds == {"pearson": 0.3}
+
+
+def test_whole_numbers_stay_classes(tmp_path):
+    rows = [(text, f"{at % 5}.0") for at, text in enumerate(SENTENCES)]
+    assert describe(write(tmp_path, "a.csv", csv_text("text,stars", rows))).task == "classification"
+
+
 def test_two_texts_that_do_not_belong_together_are_no_pair(tmp_path):
     rows = [(f"A title of {at}", text, "ab"[at % 2]) for at, text in enumerate(SENTENCES)]
     assert describe(write(tmp_path, "a.csv", csv_text("title,body,label", rows))).data.text == "body"
