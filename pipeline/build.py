@@ -120,7 +120,7 @@ def create_pipeline(config: Config) -> Pipeline:
             "name": config.name,
             "task": config.task,
             "text": text,
-            "text_keys": text_keys,
+            "columns": config.data.text_columns,
             "model": config.model.model_dump_json(),
             "training": config.training.model_dump_json(),
             "pretraining": config.pretraining.model_dump_json() if pairs else "{}",
