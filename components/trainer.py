@@ -74,7 +74,7 @@ def train_and_export(
     settings: TrainingConfig,
     pretraining: PretrainingConfig,
     labels: Sequence[str],
-    columns: Mapping[str, str],
+    columns: Mapping[str, str | Sequence[str]],
     vocab_path: str,
     feature_spec: dict[str, Any],
     train_files: Sequence[str],

@@ -38,7 +38,7 @@ _TRAINING_ALONE: Any = {
 def create_pipeline(config: Config) -> Pipeline:
     """The line for one config, its steps in the order in which the data goes through them."""
     task = get_task(config.task)
-    text_keys = list(config.data.text_columns)
+    text_keys = list(config.data.columns_of_texts)
     check_texts(task, text_keys)
     check_metrics(task, config.evaluation, len(config.data.labels))
     check_inputs(config.data, config.evaluation.slices)
@@ -120,7 +120,7 @@ def create_pipeline(config: Config) -> Pipeline:
             "name": config.name,
             "task": config.task,
             "text": text,
-            "columns": config.data.text_columns,
+            "columns": config.data.columns_of_texts,
             "model": config.model.model_dump_json(),
             "training": config.training.model_dump_json(),
             "pretraining": config.pretraining.model_dump_json() if pairs else "{}",

@@ -111,6 +111,7 @@ def new(data: str, out: str | None) -> None:
 @click.option("--workspace", default="workspace", show_default=True)
 @click.option("--mask", is_flag=True, help="Fill each [MASK] of the texts, by a pre-trained model.")
 @click.option("--second", multiple=True, metavar="TEXT", help="Second text of a pair; once for each of TEXTS.")
+@click.option("--choice", multiple=True, metavar="TEXT", help="One of the endings to choose from, for each of TEXTS.")
 @click.option("--pairs", is_flag=True, help="Each of TEXTS, or each line, is two texts with a tab between.")
 @click.option("--file", "path", metavar="FILE", help="Ask about every line of a JSONL, CSV, TSV or text file (.gz too).")
 @click.option("--out", metavar="FILE", help="File for the answers to --file, in its order; - is the standard output.")
@@ -126,6 +127,7 @@ def predict(
     workspace: str,
     mask: bool,
     second: tuple[str, ...],
+    choice: tuple[str, ...],
     pairs: bool,
     path: str | None,
     out: str | None,
@@ -135,12 +137,13 @@ def predict(
     """Ask a pushed model. Without TEXTS, each line of the standard input is one.
 
     Of a FILE, every answer is one JSON object: the line's own fields, and the answer. Its texts are found by the names of
-    the model's signature (text, text_2), or by those that they had in the training files.
+    the model's signature (text, text_2, choices), or by those that they had in the training files.
 
     \b
     bertline predict "A film to remember."                  what the last run pushed
     bertline predict "A man eats." --second "He is eating."  a model over pairs of texts
     bertline predict --pairs < pairs.tsv                    two texts a line, a tab between
+    bertline predict "He" --choice "ran." --choice "rain."   which of the endings it is
     bertline predict --mask "The [MASK] sat on the mat."    a model of the task pretraining
     bertline predict --file in.jsonl --out out.jsonl        a whole file, in large batches
     """
@@ -148,19 +151,22 @@ def predict(
 
     if path is None and (out or format):
         raise BertlineError("--out and --format go with --file.")
-    if path is not None and (texts or second or pairs):
-        raise BertlineError("--file goes without TEXTS, --second and --pairs: its columns are the texts.")
+    if path is not None and (texts or second or choice or pairs):
+        raise BertlineError("--file goes without TEXTS, --second, --choice and --pairs: its columns are the texts.")
     found = find(model, workspace, "pretraining" if mask else None)
     if path is not None:
         _predict_file(path, out or "-", found, format)
         return
-    rows = [text.split(b"\t") if pairs else [text] for text in _given(texts)]
+    rows: list[list[Any]] = [text.split(b"\t") if pairs else [text] for text in _given(texts)]
     if second:
         if pairs or len(second) != len(texts):
             given = f"{len(texts)} of TEXTS and {len(second)} of --second"
             raise BertlineError(f"--second goes with one of TEXTS each, and not with --pairs; there are {given}.")
         rows = [[*row, os.fsencode(text)] for row, text in zip(rows, second, strict=True)]
-    for line in answers(rows, found, as_json=as_json):
+    # Texts too many get names that no model has, and are told as such.
+    named = [{f"text_{number}" if number > 1 else "text": text for number, text in enumerate(row, 1)} for row in rows]
+    choices = {"choices": [os.fsencode(text) for text in choice]} if choice else {}
+    for line in answers([{**row, **choices} for row in named], found, as_json=as_json):
         click.echo(line)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,13 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline import environment, summary
+from pipeline.config import CHOICES
 from pipeline.errors import BertlineError
 from serving.contract import DEFAULT_SIGNATURE, read_card
 
 BATCH = 64
 
-Texts = Sequence[bytes]
-"""The texts of a row, in the order in which the model's signature takes them."""
+Texts = Mapping[str, bytes | Sequence[bytes]]
+"""The texts of a row by their names in the model's signature; the choices are a list of texts."""
 
 
 class Found(NamedTuple):
@@ -30,7 +32,7 @@ class Found(NamedTuple):
         return self.card.get("text_keys", ["text"])
 
     @property
-    def columns(self) -> Mapping[str, str]:
+    def columns(self) -> Mapping[str, str | list[str]]:
         """The columns that its texts had in the training files, by key."""
         return self.card.get("columns", {})
 
@@ -68,10 +70,10 @@ def load(found: Found) -> Loaded:
     serve = loaded.signatures[DEFAULT_SIGNATURE]
 
     def ask(rows: Sequence[Texts], loaded: Any = loaded) -> list[dict[str, Any]]:  # a signature alone does not keep it
-        columns = {
-            key: tf.constant(list(texts)) for key, texts in zip(found.text_keys, zip(*rows, strict=True), strict=True)
-        }
-        given = {name: value.numpy() for name, value in serve(**columns).items()}
+        columns = {key: [row[key] for row in rows] for key in found.text_keys}
+        if CHOICES in columns:  # empty texts after the last choice of a row that has fewer than another
+            columns[CHOICES] = list(zip(*itertools.zip_longest(*columns[CHOICES], fillvalue=b""), strict=True))
+        given = {name: value.numpy() for name, value in serve(**{k: tf.constant(v) for k, v in columns.items()}).items()}
         return [{name: value[number] for name, value in given.items()} for number in range(len(rows))]
 
     return Loaded(ask, get_task(found.card["task"]).readable)
@@ -81,20 +83,24 @@ def answers(rows: Sequence[Texts], found: Found, *, as_json: bool) -> Iterator[s
     """What the model says of each row of texts, for a person or as JSON."""
     keys = found.text_keys
     for number, row in enumerate(rows, 1):
-        if len(row) != len(keys):
-            raise BertlineError(_wrong_texts(found.folder, len(keys), len(row), number))
+        if set(row) != set(keys):
+            raise BertlineError(f"{found.folder}: {_wrong_texts(keys, row, number)}.")
     model = load(found)
     for begin in range(0, len(rows), BATCH):
         batch = rows[begin : begin + BATCH]
         for row, given in zip(batch, model.ask(batch), strict=True):
-            texts = {key: text.decode("utf-8", errors="replace") for key, text in zip(keys, row, strict=True)}
-            yield json.dumps({**texts, **plain(given)}, ensure_ascii=False) if as_json else model.readable(given)
+            yield json.dumps(plain({**row, **given}), ensure_ascii=False) if as_json else model.readable(given)
 
 
-def _wrong_texts(folder: Path, wanted: int, given: int, row: int) -> str:
+def _wrong_texts(keys: Sequence[str], row: Texts, number: int) -> str:
+    if CHOICES in keys and CHOICES not in row:
+        return f"the model chooses, and row {number} has nothing to choose from; give --choice TEXT, twice or more"
+    if CHOICES not in keys and CHOICES in row:
+        return "the model does not choose; leave out --choice"
+    wanted, given = (len(names) - (CHOICES in names) for names in (keys, row))
     if wanted == 1:
-        return f"{folder}: the model reads one text, and row {row} has {given}; leave out --second and --pairs."
-    return f"{folder}: the model reads two texts, and row {row} has {given}; give both as TEXT --second TEXT, or --pairs."
+        return f"the model reads one text, and row {number} has {given}; leave out --second and --pairs"
+    return f"the model reads two texts, and row {number} has {given}; give both as TEXT --second TEXT, or --pairs"
 
 
 def _last_pushed(workspace: str) -> Path:
@@ -110,4 +116,4 @@ def plain(value: Any) -> Any:
         return {name: plain(item) for name, item in value.items()}
     if isinstance(value, np.ndarray | list):
         return [plain(item) for item in value]
-    return value.decode() if isinstance(value, bytes) else value.item()
+    return value.decode("utf-8", errors="replace") if isinstance(value, bytes) else value.item()

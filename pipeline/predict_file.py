@@ -12,6 +12,8 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -20,9 +22,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from components.ingest import delimited, jsonl
+from components.ingest.choices import choices_of
 from components.ingest.files import check_line, format_by_ending, nearest, numbered_lines, open_text, readable
 from components.ingest.records import MAX_RECORD_CHARS, BadRow, Row, make_row
-from pipeline.config import DataConfig
+from pipeline.config import CHOICES, DataConfig
 from pipeline.errors import BertlineError
 from pipeline.predict import BATCH, Found, Texts, load, plain
 
@@ -41,7 +44,7 @@ class Question(NamedTuple):
 
     @property
     def size(self) -> int:
-        return sum(map(len, self.texts))
+        return sum(sum(map(len, text)) if isinstance(text, list) else len(text) for text in self.texts.values())
 
 
 def answer_file(path: str, out: str, found: Found, format: str | None = None) -> int:
@@ -106,13 +109,14 @@ def _buffers(questions: Iterable[Question]) -> Iterator[list[Question]]:
         yield buffer
 
 
-class Source(NamedTuple):
+@dataclass(frozen=True)
+class Source:
     """A file to ask about, and where each text stands in it."""
 
     path: str
     format: str
-    columns: Mapping[str, str]
-    """Name of a text in the model's signature -> column or key in the file."""
+    columns: Mapping[str, str | Sequence[str]]
+    """Name of a text in the model's signature -> column or key in the file; or columns of the choices."""
 
     @classmethod
     def of(cls, path: str, found: Found, format: str | None) -> Source:
@@ -129,28 +133,40 @@ class Source(NamedTuple):
                 )
             return cls(path, format, {keys[0]: keys[0]})
         with readable(path):
-            known = (jsonl if format == "jsonl" else delimited).columns(path, _data(path, format))
-        return cls(path, format, {key: _column(path, key, found.columns.get(key), known) for key in keys})
+            known = (jsonl if format == "jsonl" else delimited).columns(path, cls(path, format, {}).data)
+        return cls(path, format, {key: _columns(path, key, found.columns.get(key), known) for key in keys})
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """Of `columns`, those that hold one text each."""
+        return {key: str(column) for key, column in self.columns.items() if key != CHOICES}
+
+    @cached_property
+    def data(self) -> DataConfig:
+        """What the readers of ingestion are told of the file."""
+        text, choices = next(iter(self.texts.values()), "text"), self.columns.get(CHOICES, ())
+        given = {"path": self.path, "format": self.format, "label": None, "text": text, CHOICES: choices}
+        return DataConfig.model_validate(given)
 
     def questions(self) -> Iterator[Question]:
         with readable(self.path):
             yield from {"jsonl": self._of_objects, "lines": self._of_lines}.get(self.format, self._of_records)()
 
     def _of_objects(self) -> Iterator[Question]:
-        data = _data(self.path, self.format)
-        for number, line, fields in jsonl.objects(self.path, data):
+        lists = self.data.choice_columns
+        for number, line, fields in jsonl.objects(self.path, self.data):
             if isinstance(fields, BadRow):
                 raise _bad(fields)
-            row = make_row(self.path, number, fields, list(self.columns.values()), line)
+            row = make_row(self.path, number, fields, [*self.texts.values(), *lists], line, lists)
             if isinstance(row, BadRow):
                 raise _bad(row)
-            for column in self.columns.values():
+            for column in self.texts.values():
                 if fields.get(column) is None:
                     raise BertlineError(f"{row.place}: there is no {column!r}; the model reads one in every line.")
             yield self._question(row, fields)
 
     def _of_records(self) -> Iterator[Question]:
-        for row in delimited.read(self.path, _data(self.path, self.format)):
+        for row in delimited.read(self.path, self.data):
             if isinstance(row, BadRow):
                 raise _bad(row)
             yield self._question(row, {name: value or "" for name, value in row.values.items()})
@@ -167,20 +183,28 @@ class Source(NamedTuple):
                 yield self._question(Row(self.path, number, {key: text}), {key: text})
 
     def _question(self, row: Row, fields: Mapping[str, Any]) -> Question:
-        return Question(fields, [(row.values[column] or "").encode() for column in self.columns.values()])
+        texts: dict[str, bytes | list[bytes]] = {
+            key: (row.values[column] or "").encode() for key, column in self.texts.items()
+        }
+        if CHOICES in self.columns:
+            choices = choices_of(row, self.data)
+            if isinstance(choices, BadRow):
+                raise _bad(choices)
+            if not choices:
+                raise BertlineError(f"{row.place}: there is nothing to choose from; give choices in every line.")
+            texts[CHOICES] = [choice.encode() for choice in choices]
+        return Question(fields, texts)
 
 
-def _data(path: str, format: str) -> DataConfig:
-    return DataConfig.model_validate({"path": path, "format": format, "label": None})
-
-
-def _column(path: str, key: str, trained: str | None, known: Sequence[str]) -> str:
-    """By the signature's name, or else by the name that it had in the training files."""
-    for name in (key, trained or key):
-        if name in known:
-            return name
-    also = f", nor {trained!r} as in the training files" if trained and trained != key else ""
-    hint = nearest(trained or key, known) or "; rename the one that holds it."
+def _columns(path: str, key: str, trained: str | list[str] | None, known: Sequence[str]) -> str | list[str]:
+    """By the signature's name, or else by the names that they had in the training files."""
+    named = [trained] if isinstance(trained, str) else trained or []
+    if key in known:
+        return key
+    if trained and set(named) <= set(known):
+        return trained
+    also = f", nor {', '.join(map(repr, named))} as in the training files" if named and named != [key] else ""
+    hint = nearest(named[0] if named else key, known) or "; rename the one that holds it."
     raise BertlineError(f"{path}: there is no column {key!r}{also}{hint} Columns: {', '.join(known)}.")
 
 

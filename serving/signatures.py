@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from models.inputs import TOKENS, padded
 from models.task import MISSING, Context, Task
+from pipeline.config import CHOICES
 from serving.contract import DEFAULT_SIGNATURE, EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, TOKENIZE_SIGNATURE, write_card
 
 
@@ -21,7 +22,9 @@ class ServedModel(tf.Module):
         super().__init__(name="served")
         self.text_encoder, self.model = context.text, model  # tracked, and so exported
         self._task, self._context = task, context
-        texts = [tf.TensorSpec([None], tf.string, name=key) for key in context.text_keys]
+        texts = [
+            tf.TensorSpec([None, None] if key == CHOICES else [None], tf.string, name=key) for key in context.text_keys
+        ]
         records = [tf.TensorSpec([None], tf.string, name="examples")]
         self.predict = tf.function(self._predict, input_signature=texts, autograph=False)
         self.tokenize = tf.function(self._tokenize, input_signature=texts, autograph=False)
@@ -50,8 +53,9 @@ class ServedModel(tf.Module):
     def _features(self, records: tf.Tensor) -> dict[str, Any]:
         """The features of raw Examples, as Transform makes them."""
         kinds = dict.fromkeys(() if self._task.number_keys else self._context.text_keys, tf.string)
-        kinds["label"] = tf.float32 if self._task.label == "number" else tf.string
+        kinds["label"] = {"class": tf.string, "number": tf.float32, "index": tf.int64}[self._task.label]
         spec: dict[str, Any] = {name: tf.io.FixedLenFeature([], kind, MISSING[kind.name]) for name, kind in kinds.items()}
+        spec |= {name: tf.io.RaggedFeature(tf.string) for name in kinds if name == CHOICES}
         spec |= {name: tf.io.RaggedFeature(tf.int64) for name in self._task.number_keys}
         columns = tf.io.parse_example(records, spec)
         columns |= {name: tf.cast(columns[name], tf.int32) for name in self._task.number_keys}

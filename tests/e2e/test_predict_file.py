@@ -25,7 +25,7 @@ def alone(finished_line, rows):
     from pipeline.predict import find, load
 
     model = load(find(None, str(finished_line.workspace)))
-    return [model.ask([[row["text"].encode()]])[0] for row in rows]
+    return [model.ask([{"text": row["text"].encode()}])[0] for row in rows]
 
 
 def test_a_file_is_answered_in_its_order_as_its_lines_are_one_by_one(finished_line, rows, alone, tmp_path):

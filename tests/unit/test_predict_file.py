@@ -20,7 +20,7 @@ TWO = Found(Path("model"), {"text_keys": ["text", "text_2"], "columns": {"text":
 
 def shout(rows):
     """A model that says a text in capitals."""
-    return [{"loud": row[0].upper(), "score": np.float32(len(row[0]))} for row in rows]
+    return [{"loud": row["text"].upper(), "score": np.float32(len(row["text"]))} for row in rows]
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def asked(path, found=ONE, format=None):
 
 def test_answers_keep_the_order_of_the_lines_over_many_buffers(monkeypatch):
     monkeypatch.setattr(predict_file, "_BUFFER_ROWS", 100)
-    questions = [Question({"n": n}, [b"x" * (n * 37 % 101)]) for n in range(1050)]
+    questions = [Question({"n": n}, {"text": b"x" * (n * 37 % 101)}) for n in range(1050)]
     found = list(answered(iter(questions), shout))
     assert [answer["n"] for answer in found] == list(range(1050))
     assert [answer["score"] for answer in found] == [n * 37 % 101 for n in range(1050)]
@@ -51,11 +51,11 @@ def test_rows_of_like_length_are_asked_together():
     spread = []
 
     def ask(rows):
-        lengths = [len(row[0]) for row in rows]
+        lengths = [len(row["text"]) for row in rows]
         spread.append(max(lengths) - min(lengths))
         return shout(rows)
 
-    list(answered([Question({}, [b"x" * (n * 37 % 512)]) for n in range(8 * BATCH)], ask))
+    list(answered([Question({}, {"text": b"x" * (n * 37 % 512)}) for n in range(8 * BATCH)], ask))
     assert len(spread) == 8 and max(spread) < BATCH
 
 
@@ -68,7 +68,7 @@ def test_no_more_is_held_than_a_buffer_of_rows(monkeypatch):
         nonlocal read
         for _ in range(10_000):
             read += 1
-            yield Question({}, [b"x" * size])
+            yield Question({}, {"text": b"x" * size})
 
     next(answered(questions(1), shout))
     assert read == 128
@@ -80,7 +80,7 @@ def test_no_more_is_held_than_a_buffer_of_rows(monkeypatch):
 def test_fields_are_kept_as_they_are_and_never_hide_the_answer(tmp_path):
     line = {"text": "é 好", "id": 7, "nested": {"a": [1, None]}, "label": "x"}
     fields, texts = asked(write(tmp_path, "in.jsonl", json.dumps(line)))[0]
-    assert fields == line and texts == ["é 好".encode()]
+    assert fields == line and texts == {"text": "é 好".encode()}
     made = with_answer({**fields, "given_label": 1}, {"label": "y"})
     assert made == {**line, "given_given_label": "x", "given_label": 1, "label": "y"}
 
@@ -95,13 +95,14 @@ def test_fields_are_kept_as_they_are_and_never_hide_the_answer(tmp_path):
     ],
 )
 def test_texts_are_found_by_the_signatures_names_or_those_of_the_training_files(tmp_path, name, text):
-    assert [texts for _, texts in asked(write(tmp_path, name, text), TWO)] == [[b"a", b"b"], [b"c", b"d"]]
+    first, second = (texts for _, texts in asked(write(tmp_path, name, text), TWO))
+    assert first == {"text": b"a", "text_2": b"b"} and second == {"text": b"c", "text_2": b"d"}
 
 
 def test_a_plain_line_is_a_text_and_an_empty_one_too(tmp_path):
     path = write(tmp_path, "in.txt", "one\r\n\n好 😀")
     assert [fields for fields, _ in asked(path)] == [{"text": "one"}, {"text": ""}, {"text": "好 😀"}]
-    assert asked(write(tmp_path, "lines", "one"), format="lines") == [({"text": "one"}, [b"one"])]
+    assert asked(write(tmp_path, "lines", "one"), format="lines") == [({"text": "one"}, {"text": b"one"})]
 
 
 @pytest.mark.parametrize(
@@ -181,3 +182,23 @@ def test_answers_go_to_a_file_a_compressed_file_or_the_standard_output(loud, tmp
     unpacked = gzip.decompress((tmp_path / "out.jsonl.gz").read_bytes()).decode()
     for text in ((tmp_path / "out.jsonl").read_text(), unpacked, capsys.readouterr().out):
         assert [json.loads(line) for line in text.splitlines()] == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("in.jsonl", '{"text": "He", "choices": ["ran", "sat", "ate"]}\n{"text": "We", "choices": ["a", "b"]}\n'),
+        ("in.csv", "prompt,a,b,c\nHe,ran,sat,ate\nWe,a,b,\n"),
+    ],
+)
+def test_choices_are_a_list_or_the_columns_of_the_training_files(tmp_path, name, text):
+    columns = {"text": "prompt", "choices": ["a", "b", "c"]}
+    found = Found(Path("model"), {"text_keys": list(columns), "columns": columns})
+    path = write(tmp_path, name, text)
+    first, second = (texts for _, texts in asked(path, found))
+    assert first == {"text": b"He", "choices": [b"ran", b"sat", b"ate"]}
+    assert second == {"text": b"We", "choices": [b"a", b"b"]}
+    for broken, part in (('"He", "choices": []', "nothing to choose from"), ('"He", "choices": "ran"', "holds no list")):
+        path = write(tmp_path, "broken.jsonl", f'{{"text": {broken}}}')
+        with pytest.raises(BertlineError, match=f"broken.jsonl:1: .*{part}"):
+            asked(path, found)
