@@ -72,8 +72,9 @@ class Task:
     has not."""
     min_texts: int = 1
     """So many of them it must have."""
-    label: LabelKind = "class"
-    """What the raw feature `label` of an Example is: the name of a class, a number, or which of the choices is right."""
+    label: LabelKind | None = "class"
+    """What the raw feature `label` of an Example is: the name of a class, a number, or which of the choices is right;
+    none where rows have no label."""
     number_keys: tuple[str, ...] = ()
     """Raw features that are lists of whole numbers."""
     features: Callable[[Mapping[str, Any], Context], Tensors]
@@ -94,6 +95,8 @@ class Task:
     """(outputs, batch) -> the outputs of the served signature."""
     readable: Callable[[Mapping[str, Any]], str]
     """One answer of the served signature, as a person reads it."""
+    signatures: Mapping[str, Callable[[Any, Mapping[str, Any], Context], Tensors]] = field(default_factory=dict)
+    """Name -> (model, {"text": [batch]}) -> the outputs of one more signature, which takes one text."""
     for_evaluation: Callable[[Tensors], Tensors] = staticmethod(lambda batch: batch)
     """Every batch of the evaluator goes through it."""
     measure: Callable[[Any, Mapping[str, Any], Context], Tensors]
@@ -128,6 +131,12 @@ def check_texts(task: Task, text_keys: Sequence[str]) -> None:
             f"data.text: the task {task.name} reads {wanted} text{'s' * (most > 1)} a row, and the config names"
             f" {given}; name as many columns."
         )
+
+
+def check_label(task: Task, column: str | None) -> None:
+    """Refuses a config with a label that the task would not look at, before the run starts."""
+    if task.label is None and column is not None:
+        raise BertlineError(f"data.label: the task {task.name} learns from the texts alone; leave it out.")
 
 
 def get_task(name: str) -> Task:

@@ -110,6 +110,7 @@ def new(data: str, out: str | None) -> None:
 @click.option("--model", help="Folder of a SavedModel. [default: what the last run pushed]")
 @click.option("--workspace", default="workspace", show_default=True)
 @click.option("--mask", is_flag=True, help="Fill each [MASK] of the texts, by a pre-trained model.")
+@click.option("--embed", is_flag=True, help="The vector of each text, by a model of the task matching or similarity.")
 @click.option("--second", multiple=True, metavar="TEXT", help="Second text of a pair; once for each of TEXTS.")
 @click.option("--choice", multiple=True, metavar="TEXT", help="One of the endings to choose from, for each of TEXTS.")
 @click.option("--pairs", is_flag=True, help="Each of TEXTS, or each line, is two texts with a tab between.")
@@ -126,6 +127,7 @@ def predict(
     model: str | None,
     workspace: str,
     mask: bool,
+    embed: bool,
     second: tuple[str, ...],
     choice: tuple[str, ...],
     pairs: bool,
@@ -153,7 +155,7 @@ def predict(
         raise BertlineError("--out and --format go with --file.")
     if path is not None and (texts or second or choice or pairs):
         raise BertlineError("--file goes without TEXTS, --second, --choice and --pairs: its columns are the texts.")
-    found = find(model, workspace, "pretraining" if mask else None)
+    found = find(model, workspace, "pretraining" if mask else None, "embed" if embed else "serving_default")
     if path is not None:
         _predict_file(path, out or "-", found, format)
         return

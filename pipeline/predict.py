@@ -26,10 +26,12 @@ class Found(NamedTuple):
 
     folder: Path
     card: Mapping[str, Any]
+    signature: str = DEFAULT_SIGNATURE
+    """What it is asked by; any but the default one takes one text."""
 
     @property
     def text_keys(self) -> list[str]:
-        return self.card.get("text_keys", ["text"])
+        return self.card.get("text_keys", ["text"]) if self.signature == DEFAULT_SIGNATURE else ["text"]
 
     @property
     def columns(self) -> Mapping[str, str | list[str]]:
@@ -45,12 +47,12 @@ class Loaded(NamedTuple):
     readable: Callable[[Mapping[str, Any]], str]
 
 
-def find(model: str | None, workspace: str, task_name: str | None = None) -> Found:
+def find(model: str | None, workspace: str, task_name: str | None = None, signature: str = DEFAULT_SIGNATURE) -> Found:
     """The model in a folder, or the one that was pushed last; `task_name` is the task that it must have."""
     folder = Path(model) if model else _last_pushed(workspace)
     if not (folder / "saved_model.pb").is_file():
         raise BertlineError(f"{folder}: there is no SavedModel here.")
-    found = Found(folder, read_card(folder))
+    found = Found(folder, read_card(folder), signature)
     task = found.card.get("task")
     if not isinstance(task, str):
         raise BertlineError(f"{folder}: it does not say which task it is for, so no run of this line has exported it.")
@@ -67,7 +69,10 @@ def load(found: Found) -> Loaded:
     from models.task import get_task
 
     loaded = tf.saved_model.load(str(found.folder))
-    serve = loaded.signatures[DEFAULT_SIGNATURE]
+    if found.signature not in loaded.signatures:
+        task = found.card["task"]
+        raise BertlineError(f"{found.folder}: its task {task} has no {found.signature}; name another model by --model.")
+    serve = loaded.signatures[found.signature]
 
     def ask(rows: Sequence[Texts], loaded: Any = loaded) -> list[dict[str, Any]]:  # a signature alone does not keep it
         columns = {key: [row[key] for row in rows] for key in found.text_keys}
@@ -76,7 +81,8 @@ def load(found: Found) -> Loaded:
         given = {name: value.numpy() for name, value in serve(**{k: tf.constant(v) for k, v in columns.items()}).items()}
         return [{name: value[number] for name, value in given.items()} for number in range(len(rows))]
 
-    return Loaded(ask, get_task(found.card["task"]).readable)
+    readable = get_task(found.card["task"]).readable if found.signature == DEFAULT_SIGNATURE else _numbers
+    return Loaded(ask, readable)
 
 
 def answers(rows: Sequence[Texts], found: Found, *, as_json: bool) -> Iterator[str]:
@@ -101,6 +107,10 @@ def _wrong_texts(keys: Sequence[str], row: Texts, number: int) -> str:
     if wanted == 1:
         return f"the model reads one text, and row {number} has {given}; leave out --second and --pairs"
     return f"the model reads two texts, and row {number} has {given}; give both as TEXT --second TEXT, or --pairs"
+
+
+def _numbers(given: Mapping[str, Any]) -> str:
+    return " ".join(f"{number:.4f}" for value in given.values() for number in value)
 
 
 def _last_pushed(workspace: str) -> Path:
