@@ -16,7 +16,8 @@ import tensorflow_model_analysis as tfma
 import tensorflow_text  # noqa: F401  the ops inside the exported models
 from tfx_bsl.tfxio import tf_example_record
 
-from components import metrics
+from components import metrics, rank_metrics
+from components.ranks import OF_RANKS
 from components.scores import OF_CONFUSION, OF_VALUES
 from components.verdict import OVERALL, ROWS, Slices, Verdict, check_metrics, judge, length_slice
 from models.task import Task
@@ -123,6 +124,11 @@ def _metric(name: str, of: str, classes: int) -> tfma.MetricConfig:
     """A metric of TFMA's by the name of its class, or one of ours by the name of its score."""
     if of in OF_CONFUSION:
         of, config = metrics.ConfusionScore.__name__, {"name": name, "score": of, "classes": classes}
+    elif of in OF_RANKS:
+        config = {"name": name, "score": of}
+        return tfma.MetricConfig(
+            class_name=rank_metrics.RankScore.__name__, module=rank_metrics.__name__, config=json.dumps(config)
+        )
     elif of in OF_VALUES:
         of, config = metrics.ValueScore.__name__, {"name": name, "score": of}
     else:

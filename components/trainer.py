@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ def run_fn(args: Any) -> None:
         settings=TrainingConfig.model_validate_json(settings["training"]),
         pretraining=PretrainingConfig.model_validate_json(settings["pretraining"]),
         labels=labels_of(args.schema_path),
-        text_keys=settings["text_keys"],
+        columns=settings["columns"],
         vocab_path=vocabulary_of(args.transform_graph_path),
         feature_spec=tft.TFTransformOutput(args.transform_graph_path).transformed_feature_spec(),
         train_files=_matching(args.train_files),
@@ -74,7 +74,7 @@ def train_and_export(
     settings: TrainingConfig,
     pretraining: PretrainingConfig,
     labels: Sequence[str],
-    text_keys: Sequence[str],
+    columns: Mapping[str, str | Sequence[str]],
     vocab_path: str,
     feature_spec: dict[str, Any],
     train_files: Sequence[str],
@@ -83,7 +83,7 @@ def train_and_export(
     model_folder: str,
     history_folder: str,
 ) -> training.TrainingResult:
-    context = Context(TextEncoder.from_config(vocab_path, text), tuple(labels), pretraining, tuple(text_keys))
+    context = Context(TextEncoder.from_config(vocab_path, text), tuple(labels), pretraining, tuple(columns))
 
     def corpus(files: Sequence[str], for_training: bool) -> inputs.Corpus:
         prepare = task.prepare(context, for_training) if task.prepare else None
@@ -104,7 +104,8 @@ def train_and_export(
         "pipeline": name,
         "task": task.name,
         "labels": list(labels),
-        "text_keys": list(text_keys),
+        "text_keys": list(columns),
+        "columns": dict(columns),
         "text": text.model_dump(exclude={"vocab"}),
     }
     export(ServedModel(task, context, result.model), model_folder, card)

@@ -44,8 +44,8 @@ def make_schema(
             f" {data.label!r}, and two classes are the least to learn from; check data.label and data.split."
         )
     schema = Schema()
-    of_label = {"label": BYTES if label == "class" else FLOAT} if data.label else {}
-    kinds = dict.fromkeys(data.text_columns, BYTES) | of_label | {"words": INT}
+    of_label = {"label": {"class": BYTES, "number": FLOAT, "index": INT}[label]} if data.label else {}
+    kinds = dict.fromkeys(data.columns_of_texts, BYTES) | of_label | {"words": INT}
     for name, kind in kinds.items():
         # No shapes: a row may lack a feature, and it is for the gate to say so.
         feature = schema.feature.add(name=name, type=kind)

@@ -7,6 +7,7 @@ Tokens travel as a dict of ragged tensors under names, all [rows, (tokens)] int3
   start_bytes, end_bytes     where the piece stands in the original text; 0 for [CLS] and [SEP]
   start_chars, end_chars     the same in characters: text[start:end]
   segment_ids                added by `pack`: 0 for the first text, 1 for the second
+  blocks, positions          added by `side_by_side`: which text of its row a token is of, and where in it
 
 A function here treats all names that it is given alike, so tokens without offsets pack as fast as they can.
 """
@@ -56,6 +57,29 @@ def pack(parts: tuple[Tokens, ...], cls_id: int, sep_id: int) -> Tokens:
     numbers = list(range(len(parts)))
     packed["segment_ids"] = laid_out(0, numbers, [tf.fill(tf.shape(ids[n].flat_values), n) for n in numbers])
     return packed
+
+
+def side_by_side(tokens: Tokens, counts: tf.Tensor) -> Tokens:
+    """Several texts in one row, which the encoder reads as if each stood alone.
+
+    Args:
+      tokens: of texts, those of one row after those of the other.
+      counts: [rows] how many texts each row has.
+
+    Returns:
+      The tokens of the rows, with `blocks` (which text a token is of, from 1) and `positions` (where in it), and `firsts`,
+      [rows, (texts)]: where in the row each text begins.
+    """
+    lengths = tokens["token_ids"].row_lengths()
+    numbers = tf.ragged.range(counts).flat_values + 1
+    added = {"blocks": tf.repeat(numbers, lengths), "positions": tf.ragged.range(lengths).flat_values}
+    of_texts = {**tokens, **{name: tokens["token_ids"].with_flat_values(value) for name, value in added.items()}}
+    by_row = {
+        name: tf.RaggedTensor.from_row_lengths(ragged, counts, validate=False).merge_dims(1, 2)
+        for name, ragged in of_texts.items()
+    }
+    by_row["firsts"] = sums_before(tf.RaggedTensor.from_row_lengths(lengths, counts, validate=False))
+    return {name: tf.cast(ragged, tf.int32) for name, ragged in by_row.items()}
 
 
 def longest_first(first: tf.Tensor, second: tf.Tensor, room: int, reading: Reading) -> tuple[tf.Tensor, tf.Tensor]:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from pipeline.config import TEXT_KEYS, LabelKind, PretrainingConfig
+from pipeline.config import CHOICES, TEXT_KEYS, LabelKind, PretrainingConfig
 from pipeline.errors import BertlineError
 
 Tensors = dict[str, Any]
 
-MISSING = {"string": "", "float32": math.nan}
+MISSING = {"string": "", "float32": math.nan, "int64": -1}
 """What a raw text or label is in a graph where an Example has none, by its type."""
 
 
@@ -68,11 +68,13 @@ class Task:
     name: str
     text_keys: tuple[str, ...]
     """Raw text features that an Example may have, in the order in which the served signature takes them. The config's
-    `data.text` says how many of them a line has (`Context.text_keys`)."""
+    `data.text` says how many of them a line has (`Context.text_keys`). `choices` is a list of texts, which a task has or
+    has not."""
     min_texts: int = 1
     """So many of them it must have."""
-    label: LabelKind = "class"
-    """What the raw feature `label` of an Example is: the name of a class, or a number."""
+    label: LabelKind | None = "class"
+    """What the raw feature `label` of an Example is: the name of a class, a number, or which of the choices is right;
+    none where rows have no label."""
     number_keys: tuple[str, ...] = ()
     """Raw features that are lists of whole numbers."""
     features: Callable[[Mapping[str, Any], Context], Tensors]
@@ -93,6 +95,8 @@ class Task:
     """(outputs, batch) -> the outputs of the served signature."""
     readable: Callable[[Mapping[str, Any]], str]
     """One answer of the served signature, as a person reads it."""
+    signatures: Mapping[str, Callable[[Any, Mapping[str, Any], Context], Tensors]] = field(default_factory=dict)
+    """Name -> (model, {"text": [batch]}) -> the outputs of one more signature, which takes one text."""
     for_evaluation: Callable[[Tensors], Tensors] = staticmethod(lambda batch: batch)
     """Every batch of the evaluator goes through it."""
     measure: Callable[[Any, Mapping[str, Any], Context], Tensors]
@@ -115,13 +119,24 @@ class Task:
 
 def check_texts(task: Task, text_keys: Sequence[str]) -> None:
     """Refuses a config whose rows have fewer or more texts than the task reads, before the run starts."""
-    least, most = task.min_texts, len(task.text_keys)
-    if not least <= len(text_keys) <= most:
+    if CHOICES in task.text_keys and CHOICES not in text_keys:
+        raise BertlineError(f"data.choices: the task {task.name} needs the columns to choose from, as [a, b, c, d].")
+    if CHOICES in text_keys and CHOICES not in task.text_keys:
+        raise BertlineError(f"data.choices: the task {task.name} does not choose; leave it out, or set task: choice.")
+    given, known = (sum(key != CHOICES for key in keys) for keys in (text_keys, task.text_keys))
+    least, most = task.min_texts, known
+    if not least <= given <= most:
         wanted = f"{least}" if least == most else f"{least} or {most}"
         raise BertlineError(
             f"data.text: the task {task.name} reads {wanted} text{'s' * (most > 1)} a row, and the config names"
-            f" {len(text_keys)}; name as many columns."
+            f" {given}; name as many columns."
         )
+
+
+def check_label(task: Task, column: str | None) -> None:
+    """Refuses a config with a label that the task would not look at, before the run starts."""
+    if task.label is None and column is not None:
+        raise BertlineError(f"data.label: the task {task.name} learns from the texts alone; leave it out.")
 
 
 def get_task(name: str) -> Task:

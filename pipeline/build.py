@@ -22,7 +22,7 @@ from components.transform import Transform
 from components.validation import DataGate, SchemaFromConfig
 from components.verdict import check_metrics
 from components.vocabulary import VocabularyGen
-from models.task import check_texts, get_task
+from models.task import check_label, check_texts, get_task
 from pipeline.config import Config
 from pipeline.fingerprints import code_fingerprint, file_fingerprint
 
@@ -38,8 +38,9 @@ _TRAINING_ALONE: Any = {
 def create_pipeline(config: Config) -> Pipeline:
     """The line for one config, its steps in the order in which the data goes through them."""
     task = get_task(config.task)
-    text_keys = list(config.data.text_columns)
+    text_keys = list(config.data.columns_of_texts)
     check_texts(task, text_keys)
+    check_label(task, config.data.label)
     check_metrics(task, config.evaluation, len(config.data.labels))
     check_inputs(config.data, config.evaluation.slices)
     task_module = f"models.tasks.{config.task}"
@@ -52,7 +53,7 @@ def create_pipeline(config: Config) -> Pipeline:
         inputs=digest(config.data),
         code=code_fingerprint("components.ingest.component"),
         quarantine_path=str(config.home / "quarantine.jsonl"),
-        label=task.label,
+        label=task.label or "class",
     ).with_id("Ingest")
     examples = ingest.outputs["examples"]
     statistics = StatisticsGen(examples=examples).with_id("StatisticsGen")
@@ -62,7 +63,7 @@ def create_pipeline(config: Config) -> Pipeline:
         # A step gets only what changes its result: allowing anomalies must not train the model again.
         validation=config.validation.model_dump_json(exclude={"allow_anomalies"}),
         slices=slices,
-        label=task.label,
+        label=task.label or "class",
         code=code_fingerprint("components.validation"),
     ).with_id("Schema")
     validator = DataGate(
@@ -120,7 +121,7 @@ def create_pipeline(config: Config) -> Pipeline:
             "name": config.name,
             "task": config.task,
             "text": text,
-            "text_keys": text_keys,
+            "columns": config.data.columns_of_texts,
             "model": config.model.model_dump_json(),
             "training": config.training.model_dump_json(),
             "pretraining": config.pretraining.model_dump_json() if pairs else "{}",

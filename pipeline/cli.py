@@ -10,13 +10,16 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pipeline.checkpoint_command import checkpoint
 from pipeline.config_file import load, preset_names
 from pipeline.errors import BertlineError
+
+if TYPE_CHECKING:
+    from pipeline.predict import Found
 
 STEPS = (
     "Ingest", "StatisticsGen", "Schema", "ExampleValidator", "Vocabulary", "SentencePairs", "Transform", "Trainer",
@@ -107,37 +110,79 @@ def new(data: str, out: str | None) -> None:
 @click.option("--model", help="Folder of a SavedModel. [default: what the last run pushed]")
 @click.option("--workspace", default="workspace", show_default=True)
 @click.option("--mask", is_flag=True, help="Fill each [MASK] of the texts, by a pre-trained model.")
+@click.option("--embed", is_flag=True, help="The vector of each text, by a model of the task matching or similarity.")
 @click.option("--second", multiple=True, metavar="TEXT", help="Second text of a pair; once for each of TEXTS.")
+@click.option("--choice", multiple=True, metavar="TEXT", help="One of the endings to choose from, for each of TEXTS.")
 @click.option("--pairs", is_flag=True, help="Each of TEXTS, or each line, is two texts with a tab between.")
+@click.option("--file", "path", metavar="FILE", help="Ask about every line of a JSONL, CSV, TSV or text file (.gz too).")
+@click.option("--out", metavar="FILE", help="File for the answers to --file, in its order; - is the standard output.")
+@click.option(
+    "--format",
+    type=click.Choice(["jsonl", "csv", "tsv", "lines"]),
+    help="How --file is written. [default: its ending says it]",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def predict(
     texts: tuple[str, ...],
     model: str | None,
     workspace: str,
     mask: bool,
+    embed: bool,
     second: tuple[str, ...],
+    choice: tuple[str, ...],
     pairs: bool,
+    path: str | None,
+    out: str | None,
+    format: str | None,
     as_json: bool,
 ) -> None:
     """Ask a pushed model. Without TEXTS, each line of the standard input is one.
+
+    Of a FILE, every answer is one JSON object: the line's own fields, and the answer. Its texts are found by the names of
+    the model's signature (text, text_2, choices), or by those that they had in the training files.
 
     \b
     bertline predict "A film to remember."                  what the last run pushed
     bertline predict "A man eats." --second "He is eating."  a model over pairs of texts
     bertline predict --pairs < pairs.tsv                    two texts a line, a tab between
+    bertline predict "He" --choice "ran." --choice "rain."   which of the endings it is
     bertline predict --mask "The [MASK] sat on the mat."    a model of the task pretraining
+    bertline predict --file in.jsonl --out out.jsonl        a whole file, in large batches
     """
-    from pipeline.predict import answers
+    from pipeline.predict import answers, find
 
-    rows = [text.split(b"\t") if pairs else [text] for text in _given(texts)]
+    if path is None and (out or format):
+        raise BertlineError("--out and --format go with --file.")
+    if path is not None and (texts or second or choice or pairs):
+        raise BertlineError("--file goes without TEXTS, --second, --choice and --pairs: its columns are the texts.")
+    found = find(model, workspace, "pretraining" if mask else None, "embed" if embed else "serving_default")
+    if path is not None:
+        _predict_file(path, out or "-", found, format)
+        return
+    rows: list[list[Any]] = [text.split(b"\t") if pairs else [text] for text in _given(texts)]
     if second:
         if pairs or len(second) != len(texts):
             given = f"{len(texts)} of TEXTS and {len(second)} of --second"
             raise BertlineError(f"--second goes with one of TEXTS each, and not with --pairs; there are {given}.")
         rows = [[*row, os.fsencode(text)] for row, text in zip(rows, second, strict=True)]
-    task_name = "pretraining" if mask else None
-    for line in answers(rows, model, workspace, as_json=as_json, task_name=task_name):
+    # Texts too many get names that no model has, and are told as such.
+    named = [{f"text_{number}" if number > 1 else "text": text for number, text in enumerate(row, 1)} for row in rows]
+    choices = {"choices": [os.fsencode(text) for text in choice]} if choice else {}
+    for line in answers([{**row, **choices} for row in named], found, as_json=as_json):
         click.echo(line)
+
+
+def _predict_file(path: str, out: str, found: Found, format: str | None) -> None:
+    from pipeline.predict_file import answer_file
+
+    try:
+        rows = answer_file(path, out, found, format)
+    except KeyboardInterrupt:
+        kept = "" if out == "-" else f"nothing was written to {out}, and "
+        click.echo(f"\ninterrupted; {kept}the same command begins anew.", err=True)
+        sys.exit(130)
+    if out != "-":
+        click.echo(f"{rows:,} answers in {out}", err=True)
 
 
 @main.command()

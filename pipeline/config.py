@@ -18,10 +18,12 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 Formats = Literal["csv", "tsv", "jsonl", "parquet", "documents"]
 Reading = Literal["original", "huggingface"]
-LabelKind = Literal["class", "number"]
-"""What a label is; the task says it."""
+LabelKind = Literal["class", "number", "index"]
+"""What a label is; the task says it. An index counts a row's choices from 0."""
 TEXT_KEYS = ("text", "text_2")
 """What the texts of a row are called in Examples and in requests, whatever their columns are named."""
+CHOICES = "choices"
+"""What the list of texts is called that one is to be chosen from."""
 
 
 class Frozen(BaseModel):
@@ -58,8 +60,15 @@ class DataConfig(Frozen):
     plain text; see `data.documents` and `data.sentences`."""
     text: str | tuple[str, ...] = "text"
     """Column that holds the text; two columns, as [premise, hypothesis], for a task over pairs of texts."""
+    choices: str | tuple[str, ...] = ()
+    """Columns of the endings to choose from, as [a, b, c, d], for the task choice; or one column that holds a list of them.
+    A row may have fewer than another: its last ones are then empty."""
+    first_choice: Literal[0, 1] = 0
+    """What `label` calls the first of the choices, where it numbers them. Letters (A, b) and names of columns are
+    understood as well."""
     label: str | None = "label"
-    """Column that holds the class, or the number to learn; none for a task that learns from text alone."""
+    """Column that holds the class, the number to learn, or which of the choices is right; none for a task that learns from
+    text alone."""
     documents: Literal["empty lines", "headings"] = "empty lines"
     """Of plain text: what parts its documents; headings are written ` = Title = `, as in WikiText."""
     sentences: Literal["lines", "split"] = "lines"
@@ -90,6 +99,24 @@ class DataConfig(Frozen):
         columns = (self.text,) if isinstance(self.text, str) else self.text
         return dict(zip(TEXT_KEYS, columns, strict=False))
 
+    @property
+    def choice_columns(self) -> tuple[str, ...]:
+        return (self.choices,) if isinstance(self.choices, str) else self.choices
+
+    @property
+    def columns_of_texts(self) -> dict[str, str | tuple[str, ...]]:
+        """Everything that a model reads of a row: name of the feature -> column, or columns of the choices."""
+        return {**self.text_columns, **({CHOICES: self.choices} if self.choices else {})}
+
+    @field_validator("choices")
+    @classmethod
+    def _two_or_a_list(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        if not isinstance(value, str) and len(value) == 1:
+            raise ValueError(f"name two columns or more; or, if {value[0]} holds lists, name it without brackets")
+        if not isinstance(value, str) and len(set(value)) < len(value):
+            raise ValueError("name each column once")
+        return value
+
     @field_validator("text", mode="before")
     @classmethod
     def _one_column_or_two(cls, value: Any) -> Any:
@@ -108,6 +135,10 @@ class DataConfig(Frozen):
             raise ValueError("give either `path`, or both `train` and `eval`")
         if self.label in self.text_columns.values():
             raise ValueError(f"`text` and `label` name the same column {self.label!r}")
+        for column in self.choice_columns:
+            if column == self.label or column in self.text_columns.values():
+                other = "label" if column == self.label else "text"
+                raise ValueError(f"`choices` and `{other}` name the same column {column!r}")
         return self
 
 
@@ -383,7 +414,7 @@ class Config(Frozen):
 
     @model_validator(mode="after")
     def _slices_are_not_reserved(self) -> Config:
-        reserved = {*TEXT_KEYS, "label", "words", "length"} & set(self.evaluation.slices)
+        reserved = {*TEXT_KEYS, CHOICES, "label", "words", "length"} & set(self.evaluation.slices)
         if reserved:
             raise ValueError(
                 f"evaluation.slices: {sorted(reserved)} are names of our own; texts are sliced by length anyway"

@@ -231,8 +231,10 @@ def _apply_checkpoint_defaults(raw: dict[str, Any]) -> None:
 
 
 def _apply_task_defaults(raw: dict[str, Any]) -> None:
-    """Pre-training reads text without labels, and [MASK] in a request as one piece."""
+    """Matching and pre-training read texts without labels, and the latter [MASK] in a request as one piece."""
     data, text = raw.get("data"), raw.setdefault("text", {})
+    if raw.get("task") == "matching" and isinstance(data, dict):
+        data.setdefault("label", None)
     if raw.get("task") == "pretraining" and isinstance(data, dict) and isinstance(text, dict):
         data.setdefault("label", None)
         text.setdefault("reading", "huggingface")

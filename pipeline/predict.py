@@ -2,56 +2,115 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pipeline import environment, summary
+from pipeline.config import CHOICES
 from pipeline.errors import BertlineError
 from serving.contract import DEFAULT_SIGNATURE, read_card
 
-_BATCH = 64
+BATCH = 64
+
+Texts = Mapping[str, bytes | Sequence[bytes]]
+"""The texts of a row by their names in the model's signature; the choices are a list of texts."""
 
 
-def answers(
-    rows: Sequence[Sequence[bytes]], model: str | None, workspace: str, *, as_json: bool, task_name: str | None = None
-) -> Iterator[str]:
-    """What the model says of each row of texts, for a person or as JSON; `task_name` is the task that it must have."""
+class Found(NamedTuple):
+    """A model that is there, and not loaded yet."""
+
+    folder: Path
+    card: Mapping[str, Any]
+    signature: str = DEFAULT_SIGNATURE
+    """What it is asked by; any but the default one takes one text."""
+
+    @property
+    def text_keys(self) -> list[str]:
+        return self.card.get("text_keys", ["text"]) if self.signature == DEFAULT_SIGNATURE else ["text"]
+
+    @property
+    def columns(self) -> Mapping[str, str | list[str]]:
+        """The columns that its texts had in the training files, by key."""
+        return self.card.get("columns", {})
+
+
+class Loaded(NamedTuple):
+    """A model that answers."""
+
+    ask: Callable[[Sequence[Texts]], list[dict[str, Any]]]
+    """Rows -> the answer to each, as numpy's values under the names of the signature's outputs."""
+    readable: Callable[[Mapping[str, Any]], str]
+
+
+def find(model: str | None, workspace: str, task_name: str | None = None, signature: str = DEFAULT_SIGNATURE) -> Found:
+    """The model in a folder, or the one that was pushed last; `task_name` is the task that it must have."""
     folder = Path(model) if model else _last_pushed(workspace)
     if not (folder / "saved_model.pb").is_file():
         raise BertlineError(f"{folder}: there is no SavedModel here.")
+    found = Found(folder, read_card(folder), signature)
+    task = found.card.get("task")
+    if not isinstance(task, str):
+        raise BertlineError(f"{folder}: it does not say which task it is for, so no run of this line has exported it.")
+    if task_name and task != task_name:
+        raise BertlineError(f"{folder}: its task is {task}, not {task_name}; name another model by --model.")
+    return found
+
+
+def load(found: Found) -> Loaded:
     environment.prepare()
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  the ops inside the model
 
     from models.task import get_task
 
-    card = read_card(folder)
-    if task_name and card.get("task") != task_name:
-        raise BertlineError(f"{folder}: its task is {card.get('task')}, not {task_name}; name another model by --model.")
-    task, text_keys = get_task(card["task"]), card.get("text_keys", ["text"])
+    loaded = tf.saved_model.load(str(found.folder))
+    if found.signature not in loaded.signatures:
+        task = found.card["task"]
+        raise BertlineError(f"{found.folder}: its task {task} has no {found.signature}; name another model by --model.")
+    serve = loaded.signatures[found.signature]
+
+    def ask(rows: Sequence[Texts], loaded: Any = loaded) -> list[dict[str, Any]]:  # a signature alone does not keep it
+        columns = {key: [row[key] for row in rows] for key in found.text_keys}
+        if CHOICES in columns:  # empty texts after the last choice of a row that has fewer than another
+            columns[CHOICES] = list(zip(*itertools.zip_longest(*columns[CHOICES], fillvalue=b""), strict=True))
+        given = {name: value.numpy() for name, value in serve(**{k: tf.constant(v) for k, v in columns.items()}).items()}
+        return [{name: value[number] for name, value in given.items()} for number in range(len(rows))]
+
+    readable = get_task(found.card["task"]).readable if found.signature == DEFAULT_SIGNATURE else _numbers
+    return Loaded(ask, readable)
+
+
+def answers(rows: Sequence[Texts], found: Found, *, as_json: bool) -> Iterator[str]:
+    """What the model says of each row of texts, for a person or as JSON."""
+    keys = found.text_keys
     for number, row in enumerate(rows, 1):
-        if len(row) != len(text_keys):
-            raise BertlineError(_wrong_texts(folder, len(text_keys), len(row), number))
-    serve = tf.saved_model.load(str(folder)).signatures[DEFAULT_SIGNATURE]
-    for begin in range(0, len(rows), _BATCH):
-        batch = rows[begin : begin + _BATCH]
-        columns = {key: tf.constant(texts) for key, texts in zip(text_keys, zip(*batch, strict=True), strict=True)}
-        found = {name: value.numpy() for name, value in serve(**columns).items()}
-        for number, row in enumerate(batch):
-            given = {name: value[number] for name, value in found.items()}
-            texts = {key: text.decode("utf-8", errors="replace") for key, text in zip(text_keys, row, strict=True)}
-            shown = {**texts, **_plain(given)}
-            yield json.dumps(shown, ensure_ascii=False) if as_json else task.readable(given)
+        if set(row) != set(keys):
+            raise BertlineError(f"{found.folder}: {_wrong_texts(keys, row, number)}.")
+    model = load(found)
+    for begin in range(0, len(rows), BATCH):
+        batch = rows[begin : begin + BATCH]
+        for row, given in zip(batch, model.ask(batch), strict=True):
+            yield json.dumps(plain({**row, **given}), ensure_ascii=False) if as_json else model.readable(given)
 
 
-def _wrong_texts(folder: Path, wanted: int, given: int, row: int) -> str:
+def _wrong_texts(keys: Sequence[str], row: Texts, number: int) -> str:
+    if CHOICES in keys and CHOICES not in row:
+        return f"the model chooses, and row {number} has nothing to choose from; give --choice TEXT, twice or more"
+    if CHOICES not in keys and CHOICES in row:
+        return "the model does not choose; leave out --choice"
+    wanted, given = (len(names) - (CHOICES in names) for names in (keys, row))
     if wanted == 1:
-        return f"{folder}: the model reads one text, and row {row} has {given}; leave out --second and --pairs."
-    return f"{folder}: the model reads two texts, and row {row} has {given}; give both as TEXT --second TEXT, or --pairs."
+        return f"the model reads one text, and row {number} has {given}; leave out --second and --pairs"
+    return f"the model reads two texts, and row {number} has {given}; give both as TEXT --second TEXT, or --pairs"
+
+
+def _numbers(given: Mapping[str, Any]) -> str:
+    return " ".join(f"{number:.4f}" for value in given.values() for number in value)
 
 
 def _last_pushed(workspace: str) -> Path:
@@ -61,10 +120,10 @@ def _last_pushed(workspace: str) -> Path:
     return Path(last["pushed_path"])
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Numpy's values as JSON has them."""
     if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
+        return {name: plain(item) for name, item in value.items()}
     if isinstance(value, np.ndarray | list):
-        return [_plain(item) for item in value]
-    return value.decode() if isinstance(value, bytes) else float(value)
+        return [plain(item) for item in value]
+    return value.decode("utf-8", errors="replace") if isinstance(value, bytes) else value.item()

@@ -88,6 +88,10 @@ def _next_commands(config: Config, source: str) -> list[tuple[str, str]]:
         asked = '--mask "The [MASK] is over."'
     elif len(config.data.text_columns) == 2:
         asked = '"A man is eating." --second "Somebody eats."'
+    if config.task in ("matching", "similarity"):
+        asked = '--embed "A man is eating."'
+    if config.data.choices:
+        asked += ' --choice "It is good." --choice "It is over."'
     return [
         (f"{program}bertline predict{elsewhere} {asked}", "ask the pushed model"),
         (f"{program}mlflow ui --backend-store-uri {store}", "curves, slices and the confusion matrix, beside other runs"),

@@ -5,12 +5,14 @@ A server needs TensorFlow and tensorflow_text to load it, and nothing of ours.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 from models.inputs import TOKENS, padded
 from models.task import MISSING, Context, Task
+from pipeline.config import CHOICES, TEXT_KEYS
 from serving.contract import DEFAULT_SIGNATURE, EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, TOKENIZE_SIGNATURE, write_card
 
 
@@ -21,12 +23,15 @@ class ServedModel(tf.Module):
         super().__init__(name="served")
         self.text_encoder, self.model = context.text, model  # tracked, and so exported
         self._task, self._context = task, context
-        texts = [tf.TensorSpec([None], tf.string, name=key) for key in context.text_keys]
+        texts = [
+            tf.TensorSpec([None, None] if key == CHOICES else [None], tf.string, name=key) for key in context.text_keys
+        ]
         records = [tf.TensorSpec([None], tf.string, name="examples")]
         self.predict = tf.function(self._predict, input_signature=texts, autograph=False)
         self.tokenize = tf.function(self._tokenize, input_signature=texts, autograph=False)
         self.predict_examples = tf.function(self._predict_examples, input_signature=records, autograph=False)
         self.evaluation_targets = tf.function(self._evaluation_targets, input_signature=records, autograph=False)
+        self._further = {name: self._of_one_text(function) for name, function in task.signatures.items()}
 
     def signatures(self) -> dict[str, Any]:
         return {
@@ -34,7 +39,14 @@ class ServedModel(tf.Module):
             EXAMPLES_SIGNATURE: self.predict_examples,
             TARGETS_SIGNATURE: self.evaluation_targets,
             TOKENIZE_SIGNATURE: self.tokenize,
+            **self._further,
         }
+
+    def _of_one_text(self, function: Callable[..., dict[str, tf.Tensor]]) -> Any:
+        def called(text: tf.Tensor) -> dict[str, tf.Tensor]:
+            return function(self.model, {TEXT_KEYS[0]: text}, self._context)
+
+        return tf.function(called, input_signature=[tf.TensorSpec([None], tf.string, name=TEXT_KEYS[0])], autograph=False)
 
     def _request(self, *texts: tf.Tensor) -> dict[str, Any]:
         return self._task.request(dict(zip(self._context.text_keys, texts, strict=True)), self._context)
@@ -50,8 +62,10 @@ class ServedModel(tf.Module):
     def _features(self, records: tf.Tensor) -> dict[str, Any]:
         """The features of raw Examples, as Transform makes them."""
         kinds = dict.fromkeys(() if self._task.number_keys else self._context.text_keys, tf.string)
-        kinds["label"] = tf.float32 if self._task.label == "number" else tf.string
+        if self._task.label:
+            kinds["label"] = {"class": tf.string, "number": tf.float32, "index": tf.int64}[self._task.label]
         spec: dict[str, Any] = {name: tf.io.FixedLenFeature([], kind, MISSING[kind.name]) for name, kind in kinds.items()}
+        spec |= {name: tf.io.RaggedFeature(tf.string) for name in kinds if name == CHOICES}
         spec |= {name: tf.io.RaggedFeature(tf.int64) for name in self._task.number_keys}
         columns = tf.io.parse_example(records, spec)
         columns |= {name: tf.cast(columns[name], tf.int32) for name in self._task.number_keys}

@@ -74,16 +74,22 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def format_of(path: str, data: DataConfig) -> str:
-    inner = Path(path)
-    if inner.suffix.lower() in _COMPRESSED:
-        inner = inner.with_suffix("")
-    found = data.format or _FORMAT_OF_ENDING.get(inner.suffix.lower())
+    found = data.format or format_by_ending(path)
     if found is None:
         raise BertlineError(
-            f"{path}: the ending {inner.suffix!r} does not say the format; set data.format to"
+            f"{path}: the ending {_uncompressed(path).suffix!r} does not say the format; set data.format to"
             f" {', '.join(sorted(set(_FORMAT_OF_ENDING.values())))}."
         )
     return found
+
+
+def format_by_ending(path: str) -> str | None:
+    return _FORMAT_OF_ENDING.get(_uncompressed(path).suffix.lower())
+
+
+def _uncompressed(path: str) -> Path:
+    found = Path(path)
+    return found.with_suffix("") if found.suffix.lower() in _COMPRESSED else found
 
 
 def digest(data: DataConfig) -> str:

@@ -16,7 +16,8 @@ _LOOKED_AT = 100
 _NAMES = {list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
 
 
-def _objects(path: str, data: DataConfig) -> Iterator[tuple[int, str, dict[str, Any] | BadRow]]:
+def objects(path: str, data: DataConfig) -> Iterator[tuple[int, str, dict[str, Any] | BadRow]]:
+    """Number, text and content of each line that is not blank."""
     with open_text(path, data.encoding, newline="\n") as stream:
         for number, line in numbered_lines(stream):
             if not line.isspace():
@@ -45,7 +46,7 @@ def columns(path: str, data: DataConfig) -> list[str]:
     """The keys of the first objects; an object may leave out what it has no value for."""
     names: dict[str, None] = {}
     first_bad = None
-    for _, _, found in itertools.islice(_objects(path, data), _LOOKED_AT):
+    for _, _, found in itertools.islice(objects(path, data), _LOOKED_AT):
         if isinstance(found, BadRow):
             first_bad = first_bad or found
         else:
@@ -58,5 +59,5 @@ def columns(path: str, data: DataConfig) -> list[str]:
 
 
 def read(path: str, data: DataConfig, columns: Collection[str] | None = None) -> Iterator[Row | BadRow]:
-    for number, line, found in _objects(path, data):
-        yield found if isinstance(found, BadRow) else make_row(path, number, found, columns, line)
+    for number, line, found in objects(path, data):
+        yield found if isinstance(found, BadRow) else make_row(path, number, found, columns, line, data.choice_columns)

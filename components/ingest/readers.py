@@ -45,6 +45,7 @@ def read(file: InputFile, data: DataConfig, columns: Collection[str] | None = No
 def needed_columns(data: DataConfig, slices: Sequence[str] = ()) -> dict[str, str]:
     """Column -> the setting that names it."""
     named = {column: "data.text" for column in data.text_columns.values()}
+    named |= dict.fromkeys(data.choice_columns, "data.choices")
     if data.label is not None:
         named[data.label] = "data.label"
     for name, setting in ((data.split.column, "data.split.column"), (data.split.group, "data.split.group")):

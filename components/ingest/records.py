@@ -25,6 +25,10 @@ _UNUSABLE_CHARS = re.compile("[\0\ud800-\udfff]")
 _MARKED_BYTES = re.compile("[\udc00-\udcff]")
 
 
+class ListText(str):
+    """A list of plain values as JSON: the form in which a column that may hold a list has one."""
+
+
 class Row(NamedTuple):
     file: str
     line: int
@@ -83,10 +87,21 @@ def as_text(value: Any) -> str | None:
     return str(value) or None
 
 
+def as_list(values: list[Any]) -> ListText:
+    """A list of plain values as text; the same errors as of `as_text`."""
+    return ListText(json.dumps([as_text(value) or "" for value in values], ensure_ascii=False))
+
+
 def make_row(
-    file: str, line: int, values: Mapping[str, Any], columns: Collection[str] | None, raw: str | None = None
+    file: str,
+    line: int,
+    values: Mapping[str, Any],
+    columns: Collection[str] | None,
+    raw: str | None = None,
+    list_columns: Collection[str] = (),
 ) -> Row | BadRow:
-    """A row of typed values as text. With `columns` None, every column that holds plain values is kept."""
+    """A row of typed values as text. With `columns` None, every column that holds plain values is kept; `list_columns` may
+    hold a list of them."""
 
     def bad(kind: str, reason: str) -> BadRow:
         return bad_row(file, line, kind, reason, as_raw(values) if raw is None else raw)
@@ -94,7 +109,9 @@ def make_row(
     texts: dict[str, str | None] = {}
     for name in values if columns is None else columns:
         try:
-            text = texts[name] = as_text(values.get(name))
+            value = values.get(name)
+            text = as_list(value) if isinstance(value, list) and name in list_columns else as_text(value)
+            texts[name] = text
         except UnicodeDecodeError as error:
             byte = error.object[error.start]
             reason = f"column {name!r}: byte 0x{byte:02X} at position {error.start + 1} is not valid UTF-8"

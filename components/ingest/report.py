@@ -128,7 +128,7 @@ def judge(
         if not kept[split]:
             remedy = "check data.split and data.exclude" if data.path else f"check data.{split} and data.exclude"
             raise BertlineError(f"No {what} rows are left ({counted}); {remedy}, or give more rows.")
-    if data.label is None or label == "number":
+    if data.label is None or label in ("number", "index"):
         return
     classes = {label: count for split in SPLITS for label, count in report["labels"][split].items()}
     kept_rows = f"{sum(kept.values()):,} rows"

@@ -7,13 +7,15 @@ import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from components.ingest.choices import NOT_A_CHOICE, as_index, choices_of
 from components.ingest.records import BadRow, Row, as_raw, bad_row
-from pipeline.config import DataConfig, LabelKind
+from pipeline.config import CHOICES, DataConfig, LabelKind
 
 EMPTY_TEXT = "empty text"
 EMPTY_SECOND = "empty second text"
 MISSING_LABEL = "missing label"
-LACKING = {"text": EMPTY_TEXT, "text_2": EMPTY_SECOND, "label": MISSING_LABEL}
+FEW_CHOICES = "fewer than two choices"
+LACKING = {"text": EMPTY_TEXT, "text_2": EMPTY_SECOND, CHOICES: FEW_CHOICES, "label": MISSING_LABEL}
 """Feature -> what a row without it is called."""
 UNKNOWN_SPLIT = "unknown split"
 NOT_A_NUMBER = "label is not a number"
@@ -24,8 +26,8 @@ SPLITS: tuple[Split, ...] = ("train", "eval")
 
 class KeptRow(NamedTuple):
     split: str
-    features: dict[str, str | int | float]
-    """`text` (and `text_2`), `label`, `words` and the slice columns; what is missing has no key."""
+    features: dict[str, str | int | float | list[str]]
+    """`text` (and `text_2`, `choices`), `label`, `words` and the slice columns; what is missing has no key."""
     missing: tuple[str, ...]
     """Of the values of LACKING, what makes the row incomplete."""
 
@@ -88,17 +90,32 @@ def sort_row(
     given = {name: row.values.get(column) for name, column in columns.items()}
     present = {name: value for name, value in given.items() if value is not None and value.strip()}
     absent = [name for name in columns if name not in present]
+    choices = choices_of(row, data) if data.choices else []
+    if isinstance(choices, BadRow):
+        return choices
+    if data.choices and len(choices) < 2:
+        absent.append(CHOICES)
     if absent and data.incomplete == "quarantine":
         what = LACKING[absent[0]]
-        return bad_row(row.file, row.line, what, f"{what} (column {columns[absent[0]]!r})", as_raw(row.values))
-    words = sum(len(present.get(name, "").split()) for name in data.text_columns)
-    features: dict[str, str | int | float] = {**present, "words": words}
+        where = columns.get(absent[0], ", ".join(data.choice_columns))
+        return bad_row(row.file, row.line, what, f"{what} (column {where!r})", as_raw(row.values))
+    words = sum(len(text.split()) for text in (*(present.get(name, "") for name in data.text_columns), *choices))
+    features: dict[str, str | int | float | list[str]] = {**present, "words": words}
+    if len(choices) >= 2:
+        features[CHOICES] = choices
     if label == "number" and "label" in present:
         number = as_number(present["label"])
         if number is None:
             reason = f"column {data.label!r} says {present['label']!r}, which is not a number"
             return bad_row(row.file, row.line, NOT_A_NUMBER, reason, as_raw(row.values))
         features["label"] = number
+    if label == "index" and "label" in present:
+        index = as_index(present["label"], data.choice_columns, len(choices), data.first_choice)
+        if index is None and CHOICES not in absent:
+            reason = f"column {data.label!r} says {present['label']!r}, which is none of the {len(choices)} choices"
+            remedy = f"they are numbered from {data.first_choice} (data.first_choice), or lettered from A"
+            return bad_row(row.file, row.line, NOT_A_CHOICE, f"{reason}; {remedy}", as_raw(row.values))
+        features["label"] = -1 if index is None else index
     for name in slices:
         if (value := row.values.get(name)) is not None:
             features[name] = value

@@ -60,7 +60,7 @@ class ReadFile(beam.DoFn):
         yield beam.pvalue.TaggedOutput(self.TALLIES, tally)
 
 
-def make_example(features: dict[str, str | int | float]) -> bytes:
+def make_example(features: dict[str, str | int | float | list[str]]) -> bytes:
     """A serialized tf.Example; equal features give equal bytes."""
     example = tf.train.Example()
     for name, value in features.items():
@@ -69,7 +69,8 @@ def make_example(features: dict[str, str | int | float]) -> bytes:
         elif isinstance(value, float):
             example.features.feature[name].float_list.value.append(value)
         else:
-            example.features.feature[name].bytes_list.value.append(value.encode("utf-8"))
+            texts = value if isinstance(value, list) else [value]
+            example.features.feature[name].bytes_list.value.extend(text.encode("utf-8") for text in texts)
     return example.SerializeToString(deterministic=True)
 
 
