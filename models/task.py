@@ -72,7 +72,7 @@ class Task:
     min_texts: int = 1
     """So many of them it must have."""
     label: LabelKind = "class"
-    """What the raw feature `label` of an Example is: the name of a class, or a number."""
+    """What the raw feature `label` of an Example is: the name of a class, a number, or a tag for each word."""
     number_keys: tuple[str, ...] = ()
     """Raw features that are lists of whole numbers."""
     features: Callable[[Mapping[str, Any], Context], Tensors]

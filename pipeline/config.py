@@ -16,10 +16,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-Formats = Literal["csv", "tsv", "jsonl", "parquet", "documents"]
+Formats = Literal["csv", "tsv", "jsonl", "parquet", "documents", "conll"]
 Reading = Literal["original", "huggingface"]
-LabelKind = Literal["class", "number"]
-"""What a label is; the task says it."""
+LabelKind = Literal["class", "number", "tags"]
+"""What a label is; the task says it. Tags are classes, one for each word of the text."""
+Scheme = Literal["any", "IOB1", "IOB2", "IOBES", "BILOU", "BMES"]
 TEXT_KEYS = ("text", "text_2")
 """What the texts of a row are called in Examples and in requests, whatever their columns are named."""
 
@@ -55,15 +56,21 @@ class DataConfig(Frozen):
     """File or glob with the held-out rows."""
     format: Formats | None = None
     """How the files are written; by default their ending says it (.gz and .bz2 are looked through). `documents` (.txt) is
-    plain text; see `data.documents` and `data.sentences`."""
+    plain text; see `data.documents` and `data.sentences`. `conll` has a word and its tag a line, see `data.tags`."""
     text: str | tuple[str, ...] = "text"
     """Column that holds the text; two columns, as [premise, hypothesis], for a task over pairs of texts."""
     label: str | None = "label"
-    """Column that holds the class, or the number to learn; none for a task that learns from text alone."""
+    """Column that holds the class, the number to learn, or the tags of the words; none for a task that learns from text
+    alone."""
     documents: Literal["empty lines", "headings"] = "empty lines"
     """Of plain text: what parts its documents; headings are written ` = Title = `, as in WikiText."""
     sentences: Literal["lines", "split"] = "lines"
     """Of plain text: a sentence a line, or lines that are split where a sentence seems to end."""
+    tags: Scheme = "any"
+    """How tags of words are written. `any` reads IOB1, IOB2, IOBES, BILOU and BMES alike, as seqeval does by default; under
+    a scheme that is named, a sentence that breaks it is a bad row."""
+    segment_numbers: bool = False
+    """Of CoNLL files: each word ends with the number of its place in a segment, as in Weibo NER; it is dropped."""
     columns: tuple[str, ...] = ()
     """Names of the columns, for a CSV or TSV file without a header line."""
     further_columns: bool = False

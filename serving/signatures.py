@@ -50,9 +50,12 @@ class ServedModel(tf.Module):
     def _features(self, records: tf.Tensor) -> dict[str, Any]:
         """The features of raw Examples, as Transform makes them."""
         kinds = dict.fromkeys(() if self._task.number_keys else self._context.text_keys, tf.string)
-        kinds["label"] = tf.float32 if self._task.label == "number" else tf.string
+        if self._task.label != "tags":
+            kinds["label"] = tf.float32 if self._task.label == "number" else tf.string
         spec: dict[str, Any] = {name: tf.io.FixedLenFeature([], kind, MISSING[kind.name]) for name, kind in kinds.items()}
         spec |= {name: tf.io.RaggedFeature(tf.int64) for name in self._task.number_keys}
+        if self._task.label == "tags":
+            spec["label"] = tf.io.RaggedFeature(tf.string)
         columns = tf.io.parse_example(records, spec)
         columns |= {name: tf.cast(columns[name], tf.int32) for name in self._task.number_keys}
         return self._task.features(columns, self._context)

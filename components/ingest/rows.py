@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from components.ingest.records import BadRow, Row, as_raw, bad_row
-from pipeline.config import DataConfig, LabelKind
+from models import tags
+from pipeline.config import DataConfig, LabelKind, Scheme
 
 EMPTY_TEXT = "empty text"
 EMPTY_SECOND = "empty second text"
@@ -17,6 +19,9 @@ LACKING = {"text": EMPTY_TEXT, "text_2": EMPTY_SECOND, "label": MISSING_LABEL}
 """Feature -> what a row without it is called."""
 UNKNOWN_SPLIT = "unknown split"
 NOT_A_NUMBER = "label is not a number"
+WRONG_TAGS = "wrong tags"
+
+Features = dict[str, str | int | float | tuple[str, ...]]
 
 Split = Literal["train", "eval"]
 SPLITS: tuple[Split, ...] = ("train", "eval")
@@ -24,16 +29,16 @@ SPLITS: tuple[Split, ...] = ("train", "eval")
 
 class KeptRow(NamedTuple):
     split: str
-    features: dict[str, str | int | float]
+    features: Features
     """`text` (and `text_2`), `label`, `words` and the slice columns; what is missing has no key."""
     missing: tuple[str, ...]
     """Of the values of LACKING, what makes the row incomplete."""
 
     @property
-    def label(self) -> str | None:
-        """The name of its class, if labels are classes and it has one."""
+    def labels(self) -> tuple[str, ...]:
+        """The classes that it names, if labels are classes: one at most, or one for each word."""
         label = self.features.get("label")
-        return label if isinstance(label, str) else None
+        return label if isinstance(label, tuple) else (label,) if isinstance(label, str) else ()
 
 
 def is_excluded(row: Row, data: DataConfig) -> bool:
@@ -75,6 +80,19 @@ def as_number(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def tagged_words(text: str | None, label: str | None, scheme: Scheme) -> Features | str:
+    """The features of words and of their tags, both written with spaces between; or what is wrong with them."""
+    # Not at every white space of Unicode: a wide space may be a word of its own.
+    words, names = (re.findall(r"[^ \t\r\n]+", value or "") for value in (text, label))
+    if text is not None and label is not None and len(words) != len(names):
+        return f"{len(words)} words and {len(names)} tags; each word has one tag"
+    if problem := tags.problem(names, scheme):
+        return problem
+    given: Features = {"text": " ".join(words), "label": tuple(names), "words": len(words)}
+    missing = {"text": text is None, "label": label is None}
+    return {name: value for name, value in given.items() if not missing.get(name)}
+
+
 def sort_row(
     row: Row, data: DataConfig, file_split: str | None, slices: Sequence[str], label: LabelKind = "class"
 ) -> KeptRow | BadRow | None:
@@ -92,13 +110,18 @@ def sort_row(
         what = LACKING[absent[0]]
         return bad_row(row.file, row.line, what, f"{what} (column {columns[absent[0]]!r})", as_raw(row.values))
     words = sum(len(present.get(name, "").split()) for name in data.text_columns)
-    features: dict[str, str | int | float] = {**present, "words": words}
+    features: Features = {**present, "words": words}
     if label == "number" and "label" in present:
         number = as_number(present["label"])
         if number is None:
             reason = f"column {data.label!r} says {present['label']!r}, which is not a number"
             return bad_row(row.file, row.line, NOT_A_NUMBER, reason, as_raw(row.values))
         features["label"] = number
+    if label == "tags":
+        tagged = tagged_words(present.get("text"), present.get("label"), data.tags)
+        if isinstance(tagged, str):
+            return bad_row(row.file, row.line, WRONG_TAGS, tagged, as_raw(row.values))
+        features |= tagged
     for name in slices:
         if (value := row.values.get(name)) is not None:
             features[name] = value
