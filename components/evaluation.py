@@ -25,6 +25,8 @@ from serving.contract import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE
 
 LENGTH = "length"
 _CONFUSION = "confusion"
+_ROWS_AT_ONCE = 64
+"""Beam would go up to a thousand, and texts of a thousand rows, padded and attended to at once, fill the memory."""
 
 
 def evaluate(
@@ -55,7 +57,7 @@ def evaluate(
     with make_pipeline() as pipeline:
         _ = (
             pipeline
-            | "Read" >> source.BeamSource()
+            | "Read" >> source.BeamSource(batch_size=_ROWS_AT_ONCE)
             | "Evaluate"
             >> tfma.ExtractEvaluateAndWriteResults(
                 eval_shared_model=models, eval_config=config, extractors=extractors, output_path=output

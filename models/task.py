@@ -60,9 +60,9 @@ class Metric:
 class Task:
     """One file in `models/tasks/` makes one of these and calls it `TASK`.
 
-    Tensors travel under names. `features` makes them from the raw columns of Examples, `inputs.padded` makes a batch of
-    them, the model of `build` turns a batch into outputs, `answer` the outputs into what a caller of the served model
-    reads.
+    Tensors travel under names. `features` makes them from the raw columns of Examples, `expand` makes more rows of them
+    where the model reads a row in parts, `inputs.padded` makes a batch of them, the model of `build` turns a batch into
+    outputs, `answer` the outputs into what a caller of the served model reads.
     """
 
     name: str
@@ -81,6 +81,10 @@ class Task:
     """(text columns) -> the same for a caller's texts, without targets."""
     prepare: Callable[[Context, bool], Callable[[Tensors, Any], Tensors]] | None = None
     """(context, training) -> function of (batch, seed) that every batch goes through before it is learned from, where
+    expand: Callable[[Tensors, Context, bool], Tensors] | None = None
+    """(features, context, training) -> the features of what the model reads, where one row is several, as windows over a
+    long text are. In training each is then a row of its own. Otherwise `answer` and `measure` put them together again, by
+    what travels with them."""
     something is to be drawn anew each time; the batch must follow from the seed."""
     build: Callable[..., Any]
     """(encoder, context, dropout, seed) -> a new Keras model from a batch to outputs, each time that it is called."""
@@ -117,6 +121,11 @@ def check_texts(task: Task, text_keys: Sequence[str]) -> None:
     """Refuses a config whose rows have fewer or more texts than the task reads, before the run starts."""
     least, most = task.min_texts, len(task.text_keys)
     if not least <= len(text_keys) <= most:
+def expanded(task: Task, features: Tensors, context: Context, *, training: bool = False) -> Tensors:
+    """The features of what the model reads."""
+    return task.expand(features, context, training) if task.expand else features
+
+
         wanted = f"{least}" if least == most else f"{least} or {most}"
         raise BertlineError(
             f"data.text: the task {task.name} reads {wanted} text{'s' * (most > 1)} a row, and the config names"

@@ -185,7 +185,10 @@ class TextConfig(Frozen):
     reading: Reading = "original"
     """Which reference tokenizer is matched where the two differ; a checkpoint folder sets `huggingface`."""
     seq_len: int = Field(default=128, ge=8, le=512)
-    """Tokens an example has at most, [CLS] and [SEP] included; longer texts are cut."""
+    """Tokens an example has at most, [CLS] and [SEP] included; longer texts are cut, or read in windows of this length by
+    a task that has an answer for each word."""
+    window_step: int | None = Field(default=None, ge=1, le=512)
+    """Tokens from one window of a long text to the next; half of a window by default."""
 
     @field_validator("reserved")
     @classmethod

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from models.inputs import TOKENS, padded
-from models.task import MISSING, Context, Task
+from models.task import MISSING, Context, Task, expanded
 from serving.contract import DEFAULT_SIGNATURE, EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, TOKENIZE_SIGNATURE, write_card
 
 
@@ -40,7 +40,7 @@ class ServedModel(tf.Module):
         return self._task.request(dict(zip(self._context.text_keys, texts, strict=True)), self._context)
 
     def _predict(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        batch = padded(self._request(*texts))
+        batch = padded(expanded(self._task, self._request(*texts), self._context))
         return self._task.answer(self.model(batch, training=False), batch, self._context)
 
     def _tokenize(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -61,7 +61,7 @@ class ServedModel(tf.Module):
         return self._task.features(columns, self._context)
 
     def _predict_examples(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        batch = self._task.for_evaluation(padded(self._features(examples)))
+        batch = self._task.for_evaluation(padded(expanded(self._task, self._features(examples), self._context)))
         outputs = self.model(batch, training=False)
         return self._task.measure(outputs, batch, self._context)
 
