@@ -84,7 +84,8 @@ def train_and_export(
     model_folder: str,
     history_folder: str,
 ) -> training.TrainingResult:
-    context = Context(TextEncoder.from_config(vocab_path, text), tuple(labels), pretraining, tuple(text_keys))
+    encoder = TextEncoder.from_config(vocab_path, text)
+    context = Context(encoder, tuple(labels), pretraining, tuple(text_keys), crf=model.crf)
 
     def corpus(files: Sequence[str], for_training: bool) -> inputs.Corpus:
         prepare = task.prepare(context, for_training) if task.prepare else None

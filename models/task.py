@@ -28,6 +28,8 @@ class Context:
     pretraining: PretrainingConfig = field(default_factory=PretrainingConfig)
     text_keys: tuple[str, ...] = TEXT_KEYS[:1]
     """The texts that a row of this line has; the task may be able to read more."""
+    crf: bool = False
+    """Whether tags of words are chosen together, by how they follow each other."""
 
 
 class Output(NamedTuple):
@@ -79,12 +81,12 @@ class Task:
     """(raw columns) -> `token_ids` (ragged) and everything else that is learned from. TensorFlow ops only."""
     request: Callable[[Mapping[str, Any], Context], Tensors]
     """(text columns) -> the same for a caller's texts, without targets."""
-    prepare: Callable[[Context, bool], Callable[[Tensors, Any], Tensors]] | None = None
-    """(context, training) -> function of (batch, seed) that every batch goes through before it is learned from, where
     expand: Callable[[Tensors, Context, bool], Tensors] | None = None
     """(features, context, training) -> the features of what the model reads, where one row is several, as windows over a
     long text are. In training each is then a row of its own. Otherwise `answer` and `measure` put them together again, by
     what travels with them."""
+    prepare: Callable[[Context, bool], Callable[[Tensors, Any], Tensors]] | None = None
+    """(context, training) -> function of (batch, seed) that every batch goes through before it is learned from, where
     something is to be drawn anew each time; the batch must follow from the seed."""
     build: Callable[..., Any]
     """(encoder, context, dropout, seed) -> a new Keras model from a batch to outputs, each time that it is called."""
@@ -97,6 +99,8 @@ class Task:
     """(outputs, batch) -> the outputs of the served signature."""
     readable: Callable[[Mapping[str, Any]], str]
     """One answer of the served signature, as a person reads it."""
+    plain: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None
+    """One answer of the served signature as JSON has it, where it is not just its tensors under their names."""
     for_evaluation: Callable[[Tensors], Tensors] = staticmethod(lambda batch: batch)
     """Every batch of the evaluator goes through it."""
     measure: Callable[[Any, Mapping[str, Any], Context], Tensors]
@@ -117,15 +121,15 @@ class Task:
     says in sentences what became of them."""
 
 
-def check_texts(task: Task, text_keys: Sequence[str]) -> None:
-    """Refuses a config whose rows have fewer or more texts than the task reads, before the run starts."""
-    least, most = task.min_texts, len(task.text_keys)
-    if not least <= len(text_keys) <= most:
 def expanded(task: Task, features: Tensors, context: Context, *, training: bool = False) -> Tensors:
     """The features of what the model reads."""
     return task.expand(features, context, training) if task.expand else features
 
 
+def check_texts(task: Task, text_keys: Sequence[str]) -> None:
+    """Refuses a config whose rows have fewer or more texts than the task reads, before the run starts."""
+    least, most = task.min_texts, len(task.text_keys)
+    if not least <= len(text_keys) <= most:
         wanted = f"{least}" if least == most else f"{least} or {most}"
         raise BertlineError(
             f"data.text: the task {task.name} reads {wanted} text{'s' * (most > 1)} a row, and the config names"

@@ -225,6 +225,9 @@ class ModelConfig(Frozen):
     intermediate: int | None = Field(default=None, ge=2)
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """Dropout of embeddings, attention and head."""
+    crf: bool = False
+    """Of the task `tagging`: choose the tags of a text together, by a linear-chain CRF that learns how they follow each
+    other (Viterbi decoding), instead of each word's by itself."""
 
     @model_validator(mode="after")
     def _fill_in_size(self) -> ModelConfig:

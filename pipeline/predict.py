@@ -44,7 +44,7 @@ def answers(
         for number, row in enumerate(batch):
             given = {name: value[number] for name, value in found.items()}
             texts = {key: text.decode("utf-8", errors="replace") for key, text in zip(text_keys, row, strict=True)}
-            shown = {**texts, **_plain(given)}
+            shown = {**texts, **(task.plain(given) if task.plain else _plain(given))} if as_json else {}
             yield json.dumps(shown, ensure_ascii=False) if as_json else task.readable(given)
 
 
