@@ -99,17 +99,19 @@ def _unknown_classes(
     # The report counts every label, TFDV's histogram only the 1000 most frequent: a typo is rare by nature.
     counts = {**_label_counts(current), **report["labels"].get(split, {})}
     unknown = sorted(counts.keys() - set(classes), key=lambda name: (-counts[name], name))
+    labels, rows = sum(counts.values()), _rows(current)
+    of_all = f"{rows:,} rows" if labels <= rows else f"{labels:,} words"  # that have a class each
     for name in unknown[:MOST_CLASSES]:
         close = difflib.get_close_matches(name, classes, n=1)
         known = f"the nearest is {close[0]!r}" if close else f"they are {_listed(classes)}"
         yield Anomaly(
             split,
             "label",
-            f"class {name!r} in {counts[name]:,} of {_rows(current):,} rows is none of the known classes; {known}",
+            f"class {name!r} in {counts[name]:,} of {of_all} is none of the known classes; {known}",
             "Correct the rows, or add the class to data.labels.",
         )
     if rest := unknown[MOST_CLASSES:]:
-        what = f"{len(rest):,} further unknown classes in {sum(counts[name] for name in rest):,} rows"
+        what = f"{len(rest):,} further unknown classes in {sum(counts[name] for name in rest):,} {of_all.split()[1]}"
         yield Anomaly(split, "label", what, "So many point to a wrong data.label or data.labels.")
 
 

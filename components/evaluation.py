@@ -18,7 +18,7 @@ from tfx_bsl.tfxio import tf_example_record
 
 from components import metrics, rank_metrics
 from components.ranks import OF_RANKS
-from components.scores import OF_CONFUSION, OF_VALUES
+from components.scores import OF_CONFUSION, OF_ENTITIES, OF_VALUES
 from components.verdict import OVERALL, ROWS, Slices, Verdict, check_metrics, judge, length_slice
 from models.task import Task
 from pipeline.config import EvaluationConfig
@@ -26,6 +26,8 @@ from serving.contract import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE
 
 LENGTH = "length"
 _CONFUSION = "confusion"
+_ROWS_AT_ONCE = 64
+"""Beam would go up to a thousand, and texts of a thousand rows, padded and attended to at once, fill the memory."""
 
 
 def evaluate(
@@ -41,7 +43,7 @@ def evaluate(
 ) -> Verdict:
     """Measures the model at `model` (and `baseline`) on the files `examples`, writes TFMA's results to `output`."""
     check_metrics(task, settings, len(labels))
-    config = _eval_config(task, settings, len(labels), with_baseline=baseline is not None)
+    config = _eval_config(task, settings, labels, with_baseline=baseline is not None)
     models = [
         tfma.default_eval_shared_model(path, model_name=name, eval_config=config)
         for name, path in (("candidate", model), ("baseline", baseline))
@@ -56,14 +58,14 @@ def evaluate(
     with make_pipeline() as pipeline:
         _ = (
             pipeline
-            | "Read" >> source.BeamSource()
+            | "Read" >> source.BeamSource(batch_size=_ROWS_AT_ONCE)
             | "Evaluate"
             >> tfma.ExtractEvaluateAndWriteResults(
                 eval_shared_model=models, eval_config=config, extractors=extractors, output_path=output
             )
         )
     # TFMA keeps no name for a model that is measured alone.
-    slices, confusion = _results(output, "candidate" if baseline else None, task, len(labels))
+    slices, confusion, classes = _results(output, "candidate" if baseline else None, task, len(labels))
     baseline_slices = _results(output, "baseline", task, len(labels))[0] if baseline else {}
     reasons = judge(slices, baseline_slices, settings, task)
     return Verdict(
@@ -75,10 +77,11 @@ def evaluate(
         baseline=baseline,
         confusion=confusion,
         labels=list(labels),
+        per_class=classes,
     )
 
 
-def _eval_config(task: Task, settings: EvaluationConfig, classes: int, *, with_baseline: bool) -> tfma.EvalConfig:
+def _eval_config(task: Task, settings: EvaluationConfig, labels: Sequence[str], *, with_baseline: bool) -> tfma.EvalConfig:
     outputs = task.outputs
     by_output: dict[str, Any] = {
         "label_keys": {name: output.label for name, output in outputs.items()},
@@ -101,11 +104,11 @@ def _eval_config(task: Task, settings: EvaluationConfig, classes: int, *, with_b
         wanted = {
             name: metric.tfma
             for name, metric in task.metrics.items()
-            if metric.output == output and metric.tfma and metric.is_measured(classes)
+            if metric.output == output and metric.tfma and metric.is_measured(len(labels))
         }
         if output == next(iter(outputs)):
             wanted[ROWS] = "WeightedExampleCount"
-        found = [_metric(name, of, classes) for name, of in wanted.items()]
+        found = [_metric(name, of, labels) for name, of in wanted.items()]
         if output == task.confusion:
             class_name, config = "MultiClassConfusionMatrixAtThresholds", {"name": _CONFUSION, "thresholds": [0.0]}
             found.append(tfma.MetricConfig(class_name=class_name, config=json.dumps(config)))
@@ -120,10 +123,13 @@ def _eval_config(task: Task, settings: EvaluationConfig, classes: int, *, with_b
     )
 
 
-def _metric(name: str, of: str, classes: int) -> tfma.MetricConfig:
+def _metric(name: str, of: str, labels: Sequence[str]) -> tfma.MetricConfig:
     """A metric of TFMA's by the name of its class, or one of ours by the name of its score."""
+    config: dict[str, Any]
     if of in OF_CONFUSION:
-        of, config = metrics.ConfusionScore.__name__, {"name": name, "score": of, "classes": classes}
+        of, config = metrics.ConfusionScore.__name__, {"name": name, "score": of, "classes": len(labels)}
+    elif of in OF_ENTITIES:
+        of, config = metrics.EntityScore.__name__, {"name": name, "score": of, "labels": list(labels)}
     elif of in OF_RANKS:
         config = {"name": name, "score": of}
         return tfma.MetricConfig(
@@ -148,10 +154,11 @@ def _length_extractor(limits: Sequence[int]) -> Any:
     return tfma.extractors.Extractor(stage_name="ExtractLength", ptransform=beam.Map(add_length))
 
 
-def _results(output: str, model_name: str | None, task: Task, classes: int) -> tuple[Slices, list[list[int]]]:
-    """TFMA's metrics of one model as plain numbers, and its confusion matrix."""
+def _results(output: str, model_name: str | None, task: Task, classes: int) -> tuple[Slices, list[list[int]], Slices]:
+    """TFMA's metrics of one model as plain numbers, its confusion matrix, and the scores of classes beside it."""
     slices: Slices = {}
-    confusion = np.zeros((classes, classes), int)
+    per_class: Slices = {}
+    confusion: list[list[int]] = []
     for key, outputs in tfma.load_eval_result(output, model_name=model_name).slicing_metrics:
         found = {
             name: value for output in outputs.values() for of_class in output.values() for name, value in of_class.items()
@@ -159,8 +166,20 @@ def _results(output: str, model_name: str | None, task: Task, classes: int) -> t
         name = ", ".join(_slice_name(column, value) for column, value in key) or OVERALL
         slices[name] = _numbers({metric: found[metric] for metric in (*task.metrics, ROWS) if metric in found}, task)
         if name == OVERALL and _CONFUSION in found:
-            confusion = _confusion(found[_CONFUSION], classes)
-    return dict(sorted(slices.items(), key=lambda item: _natural(item[0]))), confusion.tolist()
+            confusion = _confusion(found[_CONFUSION], classes).tolist()
+        if name == OVERALL:
+            per_class = _per_class(found)
+    return dict(sorted(slices.items(), key=lambda item: _natural(item[0]))), confusion, per_class
+
+
+def _per_class(found: Mapping[str, Any]) -> Slices:
+    """The scores whose names say of which class they are."""
+    classes: Slices = {}
+    for metric, value in found.items():
+        if metric.startswith(metrics.PER_CLASS):
+            name, _, score = metric.removeprefix(metrics.PER_CLASS).rpartition("/")
+            classes.setdefault(name, {})[score] = float(value["doubleValue"])
+    return classes
 
 
 def _numbers(found: Mapping[str, Any], task: Task) -> dict[str, float]:

@@ -1,20 +1,22 @@
 """The scores of `scores.py` as metrics of TFMA: combined by Beam, on every slice, for the candidate and the baseline.
 
-Beam adds up the confusion matrix, or puts the values of all rows beside each other (ranks need every one of them; that is
-16 bytes a row). Both are exact whatever the order in which parts are merged; the score is a function of the whole.
+Beam adds up the confusion matrix or the entities, or puts the values of all rows beside each other (ranks need every one
+of them; that is 16 bytes a row). All are exact whatever the order in which parts are merged; the score is a function of
+the whole.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import apache_beam as beam
 import numpy as np
 from tensorflow_model_analysis.metrics import metric_types, metric_util, multi_class_confusion_matrix_metrics
 
-from components.scores import OF_CONFUSION, OF_VALUES
+from components.scores import OF_CONFUSION, OF_ENTITIES, OF_VALUES, Entities
+from models import tags
 
 _ANY_SHARE = [0.0]
 """A threshold that every class with the largest share passes."""
@@ -33,6 +35,20 @@ class ValueScore(metric_types.Metric):
 
     def __init__(self, name: str, score: str) -> None:
         super().__init__(metric_util.merge_per_key_computations(_value_score), name=name, score=score)
+
+
+class EntityScore(metric_types.Metric):
+    """A score of `OF_ENTITIES`, for labels and predictions that are ids of tags, one a word; -1 is no tag.
+
+    The names of the types' own scores begin with `PER_CLASS`.
+    """
+
+    def __init__(self, name: str, score: str, labels: Sequence[str]) -> None:
+        super().__init__(metric_util.merge_per_key_computations(_entity_score), name=name, score=score, labels=list(labels))
+
+
+PER_CLASS = "class/"
+"""Begins the name of a score of one class: class/NAME/score."""
 
 
 def _confusion_score(
@@ -76,6 +92,38 @@ def _value_score(
     return [gathered, _derived(metric_types.MetricKey(name=name, **place), values, of_whole)]
 
 
+def _entity_score(
+    name: str,
+    score: str,
+    labels: Sequence[str],
+    eval_config: Any = None,
+    model_name: str = "",
+    output_name: str = "",
+    example_weighted: bool = False,
+) -> metric_types.MetricComputations:
+    place = {"model_name": model_name, "output_name": output_name, "example_weighted": example_weighted}
+    counts = metric_types.MetricKey(name="_entities", **place)
+    counted = metric_types.MetricComputation(
+        keys=[counts], preprocessors=None, combiner=CountEntities(counts, eval_config, labels)
+    )
+
+    def of_types(metrics: dict[metric_types.MetricKey, Any]) -> dict[metric_types.MetricKey, float]:
+        found: Entities = metrics[counts]
+        return {
+            metric_types.MetricKey(name=f"{PER_CLASS}{kind}/{what}", **place): value
+            for kind in found.types
+            for what, value in found.of_type(kind).items()
+        }
+
+    keys = [
+        metric_types.MetricKey(name=f"{PER_CLASS}{kind}/{what}", **place)
+        for kind in Entities.none(labels).types
+        for what in Entities.none(labels).of_type(kind)
+    ]
+    each_type = metric_types.DerivedMetricComputation(keys=keys, result=of_types)
+    return [counted, each_type, _derived(metric_types.MetricKey(name=name, **place), counts, OF_ENTITIES[score])]
+
+
 def _derived(
     key: metric_types.MetricKey, source: metric_types.MetricKey, of_whole: Callable[[Any], float]
 ) -> metric_types.DerivedMetricComputation:
@@ -116,4 +164,38 @@ class Values(beam.CombineFn):
         return merged
 
     def extract_output(self, found: tuple[array, array]) -> dict[metric_types.MetricKey, tuple[array, array]]:
+        return {self._key: found}
+
+
+class CountEntities(beam.CombineFn):
+    """The entities of all rows with a weight."""
+
+    def __init__(self, key: metric_types.MetricKey, eval_config: Any, labels: Sequence[str]) -> None:
+        self._key, self._eval_config, self._labels = key, eval_config, list(labels)
+
+    def create_accumulator(self) -> Entities:
+        return Entities.none(self._labels)
+
+    def add_input(self, found: Entities, element: metric_types.StandardMetricInputs) -> Entities:
+        rows = metric_util.to_label_prediction_example_weight(
+            element,
+            eval_config=self._eval_config,
+            model_name=self._key.model_name,
+            output_name=self._key.output_name,
+            example_weighted=self._key.example_weighted,
+            flatten=False,
+        )
+        for label, prediction, weight in rows:
+            if float(np.max(weight)) > 0:
+                true = [self._labels[tag] if tag >= 0 else None for tag in label.reshape(-1).astype(int)]
+                given = [self._labels[tag] if tag >= 0 else tags.OUTSIDE for tag in prediction.reshape(-1).astype(int)]
+                # Rows are filled up to the longest of their batch, and words without any piece have no answer.
+                given = [*given, *[tags.OUTSIDE] * len(true)][: len(true)]
+                found = found.add(given, true)
+        return found
+
+    def merge_accumulators(self, parts: Iterable[Entities]) -> Entities:
+        return sum(parts, self.create_accumulator())
+
+    def extract_output(self, found: Entities) -> dict[metric_types.MetricKey, Entities]:
         return {self._key: found}

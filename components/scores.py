@@ -1,15 +1,18 @@
-"""Scores that TFMA has not, as plain functions of a confusion matrix, or of predictions beside labels.
+"""Scores that TFMA has not, as plain functions of a confusion matrix, of predictions beside labels, or of entities.
 
-They agree with scikit-learn and scipy: what would be divided by zero is 0 for a score of classes, and no number for a
-correlation of values that are all equal.
+They agree with scikit-learn, scipy and seqeval: what would be divided by zero is 0 for a score of classes, and no number
+for a correlation of values that are all equal.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+
+from models import tags
 
 Confusion = np.ndarray
 """[classes, classes]: rows of each true class (first index) by predicted class."""
@@ -88,6 +91,65 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     return (ends - (counts - 1) / 2)[which]
 
 
+@dataclass(frozen=True)
+class Entities:
+    """What came of the words of some texts: a number for each type of entities, and two of the words themselves."""
+
+    types: tuple[str, ...]
+    counts: np.ndarray
+    """[types, 3] int64: entities that were found where and as they are, entities that were answered, entities there are."""
+    right: int = 0
+    words: int = 0
+
+    def add(self, given: Sequence[str], true: Sequence[str | None]) -> Entities:
+        """With one text more. A word whose true tag is None counts nowhere: as if it were outside, and answered so."""
+        answers = [tags.OUTSIDE if tag is None else answer for answer, tag in zip(given, true, strict=True)]
+        truth = [tag or tags.OUTSIDE for tag in true]
+        found, wanted = set(tags.entities(answers)), set(tags.entities(truth))
+        counts = self.counts.copy()
+        for column, entities in enumerate((found & wanted, found, wanted)):
+            for entity in entities:
+                counts[self.types.index(entity.type), column] += 1
+        known = [answer == tag for answer, tag in zip(given, true, strict=True) if tag is not None]
+        return Entities(self.types, counts, self.right + sum(known), self.words + len(known))
+
+    def __add__(self, other: Entities) -> Entities:
+        return Entities(self.types, self.counts + other.counts, self.right + other.right, self.words + other.words)
+
+    @classmethod
+    def none(cls, labels: Sequence[str]) -> Entities:
+        """Of no text, for the tags that a model knows."""
+        types = tuple(sorted({tag.type for name in labels if (tag := tags.parse(name)) and tag.role != tags.OUTSIDE}))
+        return cls(types, np.zeros((len(types), 3), np.int64))
+
+    def of_type(self, name: str) -> dict[str, float]:
+        scores = _precision_recall_f1(*self.counts[self.types.index(name)])
+        return {**scores, "entities": float(self.counts[self.types.index(name), 2])}
+
+
+def _precision_recall_f1(hits: float, answered: float, true: float) -> dict[str, float]:
+    return {
+        "precision": float(hits / answered) if answered else 0.0,
+        "recall": float(hits / true) if true else 0.0,
+        "f1": float(2 * hits / (answered + true)) if answered + true else 0.0,
+    }
+
+
+def entity_score(name: str) -> Callable[[Entities], float]:
+    """Precision, recall or F1 over the entities of all types together."""
+    return lambda found: _precision_recall_f1(*found.counts.sum(axis=0))[name]
+
+
+def word_accuracy(found: Entities) -> float:
+    return found.right / found.words if found.words else 0.0
+
+
+OF_ENTITIES: Mapping[str, Callable[[Entities], float]] = {
+    "EntityPrecision": entity_score("precision"),
+    "EntityRecall": entity_score("recall"),
+    "EntityF1": entity_score("f1"),
+    "WordAccuracy": word_accuracy,
+}
 OF_CONFUSION: Mapping[str, Callable[[Confusion], float]] = {
     "Matthews": matthews,
     "F1": f1,

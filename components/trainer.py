@@ -10,6 +10,7 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from components.transform import vocabulary_of
 from models import checkpoints, inputs, training
 from models.encoder import Encoder, EncoderSize
 from models.packed_rows import pack_rows
-from models.task import Context, Task, get_task
+from models.task import Context, Task, expanded, get_task
 from models.tasks.pretraining import PHASE
 from models.text import TextEncoder
 from pipeline.config import ModelConfig, PhaseConfig, PretrainingConfig, TextConfig, TrainingConfig
@@ -83,11 +84,13 @@ def train_and_export(
     model_folder: str,
     history_folder: str,
 ) -> training.TrainingResult:
-    context = Context(TextEncoder.from_config(vocab_path, text), tuple(labels), pretraining, tuple(columns))
+    encoder = TextEncoder.from_config(vocab_path, text)
+    context = Context(encoder, tuple(labels), pretraining, tuple(columns), crf=model.crf)
 
     def corpus(files: Sequence[str], for_training: bool) -> inputs.Corpus:
         prepare = task.prepare(context, for_training) if task.prepare else None
-        return replace(inputs.read_corpus(files, feature_spec), prepare=prepare)
+        expand = partial(expanded, task, context=context, training=True)
+        return replace(inputs.read_corpus(files, feature_spec, expand), prepare=prepare)
 
     result = training.train(
         lambda: make_model(task, context, model, settings.seed),

@@ -43,6 +43,8 @@ def preprocessing_fn(inputs: Mapping[str, Any], custom_config: Mapping[str, Any]
     columns = {name: first_values(column) for name, column in inputs.items() if column.dtype.name in MISSING}
     columns |= {name: as_ragged(column) for name, column in inputs.items() if name == CHOICES}
     columns |= {name: tf.cast(as_ragged(inputs[name]), tf.int32) for name in task.number_keys}
+    if task.label == "tags":
+        columns["label"] = as_ragged(inputs["label"])
     context = Context(encoder, tuple(custom_config["labels"]), text_keys=tuple(custom_config["text_keys"]))
     features = task.features(columns, context)
     # A tf.train.Example has integers of 64 bits only.

@@ -23,6 +23,7 @@ from components import events
 from components.anomalies import Report, Statistics, explain, validate
 from components.artifacts import IngestReport
 from components.schema import read_schema
+from models import tags
 from pipeline.config import DataConfig, LabelKind, ValidationConfig
 from pipeline.errors import BertlineError
 
@@ -37,21 +38,23 @@ def make_schema(
     Classes that `data.labels` does not name come from the Ingest report, which counts every label. TFDV's statistics
     keep the 20 most frequent values and a histogram of 1000, so they would lose the rare ones.
     """
-    classes = data.labels or sorted(report["labels"]["train"])
-    if data.label and label == "class" and len(classes) < 2:
+    classes: Sequence[str] = data.labels or sorted(report["labels"]["train"])
+    if label == "tags":
+        classes = _checked_tags(data.labels) or tags.complete(classes)
+    if data.label and label != "number" and len(classes) < 2:
         raise BertlineError(
             f"The training rows have {f'only the class {classes[0]!r}' if classes else 'no labels'} in column"
             f" {data.label!r}, and two classes are the least to learn from; check data.label and data.split."
         )
     schema = Schema()
-    of_label = {"label": {"class": BYTES, "number": FLOAT, "index": INT}[label]} if data.label else {}
+    of_label = {"label": {"class": BYTES, "tags": BYTES, "number": FLOAT, "index": INT}[label]} if data.label else {}
     kinds = dict.fromkeys(data.columns_of_texts, BYTES) | of_label | {"words": INT}
     for name, kind in kinds.items():
         # No shapes: a row may lack a feature, and it is for the gate to say so.
         feature = schema.feature.add(name=name, type=kind)
         feature.presence.min_fraction = 1.0
         feature.presence.min_count = 1
-        if name == "label" and label == "class":
+        if name == "label" and label != "number":
             feature.string_domain.value.extend(classes)
             feature.drift_comparator.infinity_norm.threshold = validation.label_drift
         elif name == "label":
@@ -61,6 +64,16 @@ def make_schema(
     for name in slices:
         schema.feature.add(name=name, type=BYTES)
     return schema
+
+
+def _checked_tags(named: Sequence[str]) -> Sequence[str]:
+    if named and (problem := tags.problem(named, "any")):
+        raise BertlineError(f"data.labels: {problem}.")
+    if named and tags.OUTSIDE not in named:
+        raise BertlineError(
+            f"data.labels: {tags.OUTSIDE}, the tag of words outside of entities, is not among them; add it."
+        )
+    return named
 
 
 def gate(

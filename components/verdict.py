@@ -36,11 +36,13 @@ class Verdict:
     confusion: list[list[int]] = field(default_factory=list)
     """Rows of each true class (first index) by predicted class."""
     labels: list[str] = field(default_factory=list)
+    per_class: Slices = field(default_factory=dict)
+    """Scores of each class where they do not follow from the confusion matrix, as of entities."""
 
     @property
     def classes(self) -> dict[str, dict[str, float]]:
-        """Precision, recall, F1 and rows of each class; none for a task without classes."""
-        return per_class(self.confusion, self.labels) if self.confusion else {}
+        """Precision, recall and F1 of each class, and last how many of it there are; none for a task without classes."""
+        return self.per_class or (per_class(self.confusion, self.labels) if self.confusion else {})
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1)

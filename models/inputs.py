@@ -65,14 +65,22 @@ class Batch:
     """Of what is drawn for this batch in this epoch."""
 
 
-def read_corpus(files: Sequence[str], feature_spec: Mapping[str, Any]) -> Corpus:
-    """Reads transformed TFRecords; rows without a usable label are left out."""
+def read_corpus(
+    files: Sequence[str],
+    feature_spec: Mapping[str, Any],
+    expand: Callable[[dict[str, Any]], dict[str, Any]] = lambda features: features,
+) -> Corpus:
+    """Reads transformed TFRecords; rows without a usable label are left out.
+
+    Args:
+      expand: (features of some rows) -> those of the rows to learn from, which may be more.
+    """
     dataset = tf.data.TFRecordDataset(sorted(files), compression_type="GZIP", num_parallel_reads=1)
     dataset = dataset.batch(1024).map(lambda records: tf.io.parse_example(records, dict(feature_spec)))
     dense: dict[str, list[np.ndarray]] = {}
     values: dict[str, list[np.ndarray]] = {TOKENS: []}
     lengths: dict[str, list[np.ndarray]] = {TOKENS: []}
-    for parsed in dataset.prefetch(2):
+    for parsed in dataset.map(expand).prefetch(2):
         for name, found in parsed.items():
             if isinstance(found, tf.RaggedTensor):
                 values.setdefault(name, []).append(found.flat_values.numpy().astype(np.int32))

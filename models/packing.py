@@ -153,6 +153,34 @@ def windows(tokens: Tokens, size: tf.Tensor, step: int) -> Windows:
     return Windows(take(tokens, rows, begins, kept), rows, begins)
 
 
+def most_context(cut: Windows, tokens: tf.RaggedTensor) -> tf.RaggedTensor:
+    """Which window speaks for each token, where several show it: that with the most around it, the first of equals.
+
+    Context is what it is for the original's SQuAD: the lesser number of the tokens before and behind, plus a hundredth of
+    the window's length. In each window the chosen tokens stand together, and windows that follow each other choose tokens
+    that do so too.
+
+    Args:
+      cut: windows with a [CLS] before and a [SEP] behind each.
+      tokens: what they were cut from.
+    Returns:
+      [windows, (tokens)] int32: 1 where the window was chosen for the token, 0 elsewhere and for [CLS] and [SEP].
+    """
+    packed = cut.tokens["token_ids"]
+    of_window = packed.value_rowids()
+    place = tf.cast(tf.ragged.range(packed.row_lengths()).flat_values, tf.int32) - 1
+    length = tf.gather(tf.cast(packed.row_lengths(), tf.int32) - 2, of_window)
+    is_token = (place >= 0) & (place < length)
+    context = tf.cast(100 * tf.minimum(place, length - 1 - place) + length, tf.int64)
+    # No two are equal: of equal contexts the earlier window's number is the larger one.
+    rank = context * (packed.nrows() + 1) - of_window
+    begins = tf.gather(tf.cast(tokens.row_starts(), tf.int32), cut.rows) + cut.begins
+    which = tf.where(is_token, tf.gather(begins, of_window) + place, 0)
+    rank = tf.where(is_token, rank, tf.int64.min)
+    best = tf.math.unsorted_segment_max(rank, which, tf.maximum(tf.size(tokens.flat_values), 1))
+    return packed.with_flat_values(tf.cast(is_token & (rank == tf.gather(best, which)), tf.int32))
+
+
 def sums_before(ragged: tf.RaggedTensor) -> tf.RaggedTensor:
     """Sum of the values that stand before each one in its row."""
     sums = tf.cumsum(ragged.flat_values, exclusive=True)

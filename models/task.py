@@ -28,6 +28,8 @@ class Context:
     pretraining: PretrainingConfig = field(default_factory=PretrainingConfig)
     text_keys: tuple[str, ...] = TEXT_KEYS[:1]
     """The texts that a row of this line has; the task may be able to read more."""
+    crf: bool = False
+    """Whether tags of words are chosen together, by how they follow each other."""
 
 
 class Output(NamedTuple):
@@ -60,9 +62,9 @@ class Metric:
 class Task:
     """One file in `models/tasks/` makes one of these and calls it `TASK`.
 
-    Tensors travel under names. `features` makes them from the raw columns of Examples, `inputs.padded` makes a batch of
-    them, the model of `build` turns a batch into outputs, `answer` the outputs into what a caller of the served model
-    reads.
+    Tensors travel under names. `features` makes them from the raw columns of Examples, `expand` makes more rows of them
+    where the model reads a row in parts, `inputs.padded` makes a batch of them, the model of `build` turns a batch into
+    outputs, `answer` the outputs into what a caller of the served model reads.
     """
 
     name: str
@@ -73,14 +75,18 @@ class Task:
     min_texts: int = 1
     """So many of them it must have."""
     label: LabelKind | None = "class"
-    """What the raw feature `label` of an Example is: the name of a class, a number, or which of the choices is right;
-    none where rows have no label."""
+    """What the raw feature `label` of an Example is: the name of a class, a number, which of the choices is right, or a tag
+    for each word; none where rows have no label."""
     number_keys: tuple[str, ...] = ()
     """Raw features that are lists of whole numbers."""
     features: Callable[[Mapping[str, Any], Context], Tensors]
     """(raw columns) -> `token_ids` (ragged) and everything else that is learned from. TensorFlow ops only."""
     request: Callable[[Mapping[str, Any], Context], Tensors]
     """(text columns) -> the same for a caller's texts, without targets."""
+    expand: Callable[[Tensors, Context, bool], Tensors] | None = None
+    """(features, context, training) -> the features of what the model reads, where one row is several, as windows over a
+    long text are. In training each is then a row of its own. Otherwise `answer` and `measure` put them together again, by
+    what travels with them."""
     prepare: Callable[[Context, bool], Callable[[Tensors, Any], Tensors]] | None = None
     """(context, training) -> function of (batch, seed) that every batch goes through before it is learned from, where
     something is to be drawn anew each time; the batch must follow from the seed."""
@@ -97,6 +103,8 @@ class Task:
     """One answer of the served signature, as a person reads it."""
     signatures: Mapping[str, Callable[[Any, Mapping[str, Any], Context], Tensors]] = field(default_factory=dict)
     """Name -> (model, {"text": [batch]}) -> the outputs of one more signature, which takes one text."""
+    plain: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None
+    """One answer of the served signature as JSON has it, where it is not just its tensors under their names."""
     for_evaluation: Callable[[Tensors], Tensors] = staticmethod(lambda batch: batch)
     """Every batch of the evaluator goes through it."""
     measure: Callable[[Any, Mapping[str, Any], Context], Tensors]
@@ -115,6 +123,11 @@ class Task:
     take_heads: Callable[[Any, Mapping[str, Any]], list[str]] | None = None
     """(model, a checkpoint's heads as `checkpoints.load_heads` gives them) -> takes over those that the task has too, and
     says in sentences what became of them."""
+
+
+def expanded(task: Task, features: Tensors, context: Context, *, training: bool = False) -> Tensors:
+    """The features of what the model reads."""
+    return task.expand(features, context, training) if task.expand else features
 
 
 def check_texts(task: Task, text_keys: Sequence[str]) -> None:

@@ -31,6 +31,7 @@ class TextEncoder(tf.Module):
       seq_len: ids that a packed row has at most, [CLS] and [SEP] included.
       strip_accents: whether accents are dropped; by default from uncased text only.
       reserved: further pieces that the reading `huggingface` keeps whole, like the special ones.
+      window_step: tokens from one window of a long text to the next; half of a window by default.
 
     Example:
       >>> encoder = TextEncoder("vocab.txt", seq_len=128)
@@ -49,9 +50,11 @@ class TextEncoder(tf.Module):
         seq_len: int = 128,
         strip_accents: bool | None = None,
         reserved: tuple[str, ...] = (),
+        window_step: int | None = None,
     ):
         super().__init__(name="text_encoder")
         self.reading, self.seq_len = reading, seq_len
+        self.window_step = window_step or max(1, (seq_len - 2) // 2)
         self.vocab = read_vocabulary(vocab_path)
         self.vocab_size = len(self.vocab)
         self.pad_id, self.unk_id, self.cls_id, self.sep_id = map(self.vocab.index, (PAD, UNK, CLS, SEP))
@@ -86,6 +89,7 @@ class TextEncoder(tf.Module):
             seq_len=text.seq_len,
             strip_accents=text.strip_accents,
             reserved=text.reserved,
+            window_step=text.window_step,
         )
 
     def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:

@@ -16,10 +16,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-Formats = Literal["csv", "tsv", "jsonl", "parquet", "documents"]
+Formats = Literal["csv", "tsv", "jsonl", "parquet", "documents", "conll"]
 Reading = Literal["original", "huggingface"]
-LabelKind = Literal["class", "number", "index"]
-"""What a label is; the task says it. An index counts a row's choices from 0."""
+LabelKind = Literal["class", "number", "index", "tags"]
+"""What a label is; the task says it. An index counts a row's choices from 0; tags are classes, one for each word."""
+Scheme = Literal["any", "IOB1", "IOB2", "IOBES", "BILOU", "BMES"]
 TEXT_KEYS = ("text", "text_2")
 """What the texts of a row are called in Examples and in requests, whatever their columns are named."""
 CHOICES = "choices"
@@ -57,7 +58,7 @@ class DataConfig(Frozen):
     """File or glob with the held-out rows."""
     format: Formats | None = None
     """How the files are written; by default their ending says it (.gz and .bz2 are looked through). `documents` (.txt) is
-    plain text; see `data.documents` and `data.sentences`."""
+    plain text; see `data.documents` and `data.sentences`. `conll` has a word and its tag a line, see `data.tags`."""
     text: str | tuple[str, ...] = "text"
     """Column that holds the text; two columns, as [premise, hypothesis], for a task over pairs of texts."""
     choices: str | tuple[str, ...] = ()
@@ -67,12 +68,17 @@ class DataConfig(Frozen):
     """What `label` calls the first of the choices, where it numbers them. Letters (A, b) and names of columns are
     understood as well."""
     label: str | None = "label"
-    """Column that holds the class, the number to learn, or which of the choices is right; none for a task that learns from
-    text alone."""
+    """Column that holds the class, the number to learn, which of the choices is right, or the tags of the words; none for a
+    task that learns from text alone."""
     documents: Literal["empty lines", "headings"] = "empty lines"
     """Of plain text: what parts its documents; headings are written ` = Title = `, as in WikiText."""
     sentences: Literal["lines", "split"] = "lines"
     """Of plain text: a sentence a line, or lines that are split where a sentence seems to end."""
+    tags: Scheme = "any"
+    """How tags of words are written. `any` reads IOB1, IOB2, IOBES, BILOU and BMES alike, as seqeval does by default; under
+    a scheme that is named, a sentence that breaks it is a bad row."""
+    segment_numbers: bool = False
+    """Of CoNLL files: each word ends with the number of its place in a segment, as in Weibo NER; it is dropped."""
     columns: tuple[str, ...] = ()
     """Names of the columns, for a CSV or TSV file without a header line."""
     further_columns: bool = False
@@ -209,7 +215,10 @@ class TextConfig(Frozen):
     reading: Reading = "original"
     """Which reference tokenizer is matched where the two differ; a checkpoint folder sets `huggingface`."""
     seq_len: int = Field(default=128, ge=8, le=512)
-    """Tokens an example has at most, [CLS] and [SEP] included; longer texts are cut."""
+    """Tokens an example has at most, [CLS] and [SEP] included; longer texts are cut, or read in windows of this length by
+    a task that has an answer for each word."""
+    window_step: int | None = Field(default=None, ge=1, le=512)
+    """Tokens from one window of a long text to the next; half of a window by default."""
 
     @field_validator("reserved")
     @classmethod
@@ -246,6 +255,9 @@ class ModelConfig(Frozen):
     intermediate: int | None = Field(default=None, ge=2)
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """Dropout of embeddings, attention and head."""
+    crf: bool = False
+    """Of the task `tagging`: choose the tags of a text together, by a linear-chain CRF that learns how they follow each
+    other (Viterbi decoding), instead of each word's by itself."""
 
     @model_validator(mode="after")
     def _fill_in_size(self) -> ModelConfig:

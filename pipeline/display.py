@@ -157,7 +157,8 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "pushed before", "  ".join(f"{name} {value:.4f}" for name, value in before.items() if name != "rows")
     for name, values in list(summary.classes.items())[:_SHOWN_CLASSES]:
         scores = "  ".join(f"{score} {values[score]:.4f}" for score in ("precision", "recall", "f1"))
-        yield f"  class {name}", f"{scores}  on {values['rows']:.0f} rows"
+        counted = list(values)[-1]
+        yield f"  class {name}", f"{scores}  on {values[counted]:.0f} {counted}"
     if len(summary.classes) > _SHOWN_CLASSES:
         yield "  …", f"{len(summary.classes) - _SHOWN_CLASSES} more classes are in summary.json"
     first = next(iter(summary.metrics), "")

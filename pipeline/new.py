@@ -75,6 +75,11 @@ def describe(path: str, *, format: str | None = None) -> Guess:
     """
     data = DataConfig.model_validate({"path": os.path.abspath(path), "format": format})
     file = find_files(data)[0]
+    if file.format == "conll":
+        raise BertlineError(
+            f"{path}: a CoNLL file needs no guessing; write `task: tagging`, its path as data.path (or two, as data.train"
+            " and data.eval) and a bound such as `evaluation: {thresholds: {f1: 0.5}}`."
+        )
     data, rows, bad = _read_well(file, data)
     columns = READERS[file.format].columns(file.path, data)
     if not rows:

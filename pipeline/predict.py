@@ -45,6 +45,8 @@ class Loaded(NamedTuple):
     ask: Callable[[Sequence[Texts]], list[dict[str, Any]]]
     """Rows -> the answer to each, as numpy's values under the names of the signature's outputs."""
     readable: Callable[[Mapping[str, Any]], str]
+    plain: Callable[[Mapping[str, Any]], dict[str, Any]]
+    """One answer as JSON has it."""
 
 
 def find(model: str | None, workspace: str, task_name: str | None = None, signature: str = DEFAULT_SIGNATURE) -> Found:
@@ -81,8 +83,10 @@ def load(found: Found) -> Loaded:
         given = {name: value.numpy() for name, value in serve(**{k: tf.constant(v) for k, v in columns.items()}).items()}
         return [{name: value[number] for name, value in given.items()} for number in range(len(rows))]
 
-    readable = get_task(found.card["task"]).readable if found.signature == DEFAULT_SIGNATURE else _numbers
-    return Loaded(ask, readable)
+    if found.signature != DEFAULT_SIGNATURE:
+        return Loaded(ask, _numbers, plain)
+    task = get_task(found.card["task"])
+    return Loaded(ask, task.readable, task.plain or plain)
 
 
 def answers(rows: Sequence[Texts], found: Found, *, as_json: bool) -> Iterator[str]:
@@ -95,7 +99,7 @@ def answers(rows: Sequence[Texts], found: Found, *, as_json: bool) -> Iterator[s
     for begin in range(0, len(rows), BATCH):
         batch = rows[begin : begin + BATCH]
         for row, given in zip(batch, model.ask(batch), strict=True):
-            yield json.dumps(plain({**row, **given}), ensure_ascii=False) if as_json else model.readable(given)
+            yield json.dumps({**plain(row), **model.plain(given)}, ensure_ascii=False) if as_json else model.readable(given)
 
 
 def _wrong_texts(keys: Sequence[str], row: Texts, number: int) -> str:

@@ -63,14 +63,16 @@ def answer_file(path: str, out: str, found: Found, format: str | None = None) ->
         model = load(found)
         progress.update(shown, description="asking")
         with written_at_once(out) as stream:
-            for fields in answered(source.questions(), model.ask):
+            for fields in answered(source.questions(), model.ask, model.plain):
                 stream.write(json.dumps(fields, ensure_ascii=False) + "\n")
                 progress.advance(shown)
     return rows
 
 
 def answered(
-    questions: Iterable[Question], ask: Callable[[Sequence[Texts]], list[dict[str, Any]]]
+    questions: Iterable[Question],
+    ask: Callable[[Sequence[Texts]], list[dict[str, Any]]],
+    as_plain: Callable[[Mapping[str, Any]], dict[str, Any]] = plain,
 ) -> Iterator[dict[str, Any]]:
     """Each question's fields with its answer, in the order of the questions."""
     for buffer in _buffers(questions):
@@ -79,7 +81,7 @@ def answered(
         for begin in range(0, len(by_size), BATCH):
             batch = by_size[begin : begin + BATCH]
             for number, given in zip(batch, ask([buffer[number].texts for number in batch]), strict=True):
-                answers[number] = plain(given)
+                answers[number] = as_plain(given)
         yield from map(with_answer, (question.fields for question in buffer), answers)
 
 

@@ -26,7 +26,7 @@ class Summary:
     metrics: dict[str, float] = field(default_factory=dict)
     slices: dict[str, dict[str, float]] = field(default_factory=dict)
     classes: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Class -> its precision, recall, f1 and held-out rows."""
+    """Class -> its precision, recall and f1, and its held-out rows; of a task that finds entities, their types."""
     baseline: dict[str, Any] = field(default_factory=dict)
     """`majority`: accuracy of always answering the most frequent class; `pushed`: metrics of the model pushed before."""
     anomalies_allowed: bool = False

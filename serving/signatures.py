@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from models.inputs import TOKENS, padded
-from models.task import MISSING, Context, Task
+from models.task import MISSING, Context, Task, expanded
 from pipeline.config import CHOICES, TEXT_KEYS
 from serving.contract import DEFAULT_SIGNATURE, EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, TOKENIZE_SIGNATURE, write_card
 
@@ -52,7 +52,7 @@ class ServedModel(tf.Module):
         return self._task.request(dict(zip(self._context.text_keys, texts, strict=True)), self._context)
 
     def _predict(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        batch = padded(self._request(*texts))
+        batch = padded(expanded(self._task, self._request(*texts), self._context))
         return self._task.answer(self.model(batch, training=False), batch, self._context)
 
     def _tokenize(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -62,17 +62,19 @@ class ServedModel(tf.Module):
     def _features(self, records: tf.Tensor) -> dict[str, Any]:
         """The features of raw Examples, as Transform makes them."""
         kinds = dict.fromkeys(() if self._task.number_keys else self._context.text_keys, tf.string)
-        if self._task.label:
+        if self._task.label and self._task.label != "tags":
             kinds["label"] = {"class": tf.string, "number": tf.float32, "index": tf.int64}[self._task.label]
         spec: dict[str, Any] = {name: tf.io.FixedLenFeature([], kind, MISSING[kind.name]) for name, kind in kinds.items()}
         spec |= {name: tf.io.RaggedFeature(tf.string) for name in kinds if name == CHOICES}
         spec |= {name: tf.io.RaggedFeature(tf.int64) for name in self._task.number_keys}
+        if self._task.label == "tags":
+            spec["label"] = tf.io.RaggedFeature(tf.string)
         columns = tf.io.parse_example(records, spec)
         columns |= {name: tf.cast(columns[name], tf.int32) for name in self._task.number_keys}
         return self._task.features(columns, self._context)
 
     def _predict_examples(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        batch = self._task.for_evaluation(padded(self._features(examples)))
+        batch = self._task.for_evaluation(padded(expanded(self._task, self._features(examples), self._context)))
         outputs = self.model(batch, training=False)
         return self._task.measure(outputs, batch, self._context)
 

@@ -30,6 +30,10 @@ _FORMAT_OF_ENDING = {
     ".parquet": "parquet",
     ".pq": "parquet",
     ".txt": "documents",
+    ".conll": "conll",
+    ".bio": "conll",
+    ".iob": "conll",
+    ".iob2": "conll",
 }
 
 

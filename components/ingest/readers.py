@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from components.ingest import delimited, documents, jsonl, parquet
+from components.ingest import conll, delimited, documents, jsonl, parquet
 from components.ingest.files import InputFile, find_files, nearest, readable
 from components.ingest.records import UNREADABLE, BadRow, Row, bad_row
 from pipeline.config import DataConfig
@@ -27,6 +27,7 @@ READERS: dict[str, Reader] = {
     "jsonl": Reader(jsonl.columns, jsonl.read),
     "parquet": Reader(parquet.columns, parquet.read),
     "documents": Reader(documents.columns, documents.read),
+    "conll": Reader(conll.columns, conll.read),
 }
 
 
@@ -79,5 +80,7 @@ def _missing_column(file: InputFile, data: DataConfig, name: str, setting: str, 
     if file.format == "documents":
         remedy = "set data.format to csv or tsv if it has some, or use the task pretraining"
         return f"{file.path}: {setting}: plain text has no columns, so none {name!r}; {remedy}."
+    if file.format == "conll":
+        return f"{file.path}: {setting}: of CoNLL files only the word and its tag are read, so there is no {name!r}."
     hint = " If line 1 is not a header, name the columns in data.columns." if headerless else ""
     return f"{file.path}: {setting}: there is no column {name!r}{nearest(name, known) or '.'} Columns: {shown}.{hint}"

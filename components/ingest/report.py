@@ -46,8 +46,8 @@ class Tally:
                 self.unreadable.append(result.reason)
         else:
             self.kept[result.split] += 1
-            if result.label is not None:
-                self._count_label(result.split, result.label, 1)
+            for label in result.labels:
+                self._count_label(result.split, label, 1)
             for what in result.missing:
                 self.incomplete[what] += 1
                 self._add_places(what, [(row.file, row.line)])
@@ -130,7 +130,7 @@ def judge(
             raise BertlineError(f"No {what} rows are left ({counted}); {remedy}, or give more rows.")
     if data.label is None or label in ("number", "index"):
         return
-    classes = {label: count for split in SPLITS for label, count in report["labels"][split].items()}
+    classes = {name: count for split in SPLITS for name, count in report["labels"][split].items()}
     kept_rows = f"{sum(kept.values()):,} rows"
     if not classes:
         raise BertlineError(f"No label in {kept_rows}: column {data.label!r} is empty; check data.label.")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from components.ingest.choices import NOT_A_CHOICE, as_index, choices_of
 from components.ingest.records import BadRow, Row, as_raw, bad_row
-from pipeline.config import CHOICES, DataConfig, LabelKind
+from models import tags
+from pipeline.config import CHOICES, DataConfig, LabelKind, Scheme
 
 EMPTY_TEXT = "empty text"
 EMPTY_SECOND = "empty second text"
@@ -19,6 +21,9 @@ LACKING = {"text": EMPTY_TEXT, "text_2": EMPTY_SECOND, CHOICES: FEW_CHOICES, "la
 """Feature -> what a row without it is called."""
 UNKNOWN_SPLIT = "unknown split"
 NOT_A_NUMBER = "label is not a number"
+WRONG_TAGS = "wrong tags"
+
+Features = dict[str, str | int | float | tuple[str, ...]]
 
 Split = Literal["train", "eval"]
 SPLITS: tuple[Split, ...] = ("train", "eval")
@@ -26,16 +31,16 @@ SPLITS: tuple[Split, ...] = ("train", "eval")
 
 class KeptRow(NamedTuple):
     split: str
-    features: dict[str, str | int | float | list[str]]
+    features: Features
     """`text` (and `text_2`, `choices`), `label`, `words` and the slice columns; what is missing has no key."""
     missing: tuple[str, ...]
     """Of the values of LACKING, what makes the row incomplete."""
 
     @property
-    def label(self) -> str | None:
-        """The name of its class, if labels are classes and it has one."""
+    def labels(self) -> tuple[str, ...]:
+        """The classes that it names, if labels are classes: one at most, or one for each word."""
         label = self.features.get("label")
-        return label if isinstance(label, str) else None
+        return label if isinstance(label, tuple) else (label,) if isinstance(label, str) else ()
 
 
 def is_excluded(row: Row, data: DataConfig) -> bool:
@@ -77,6 +82,19 @@ def as_number(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def tagged_words(text: str | None, label: str | None, scheme: Scheme) -> Features | str:
+    """The features of words and of their tags, both written with spaces between; or what is wrong with them."""
+    # Not at every white space of Unicode: a wide space may be a word of its own.
+    words, names = (re.findall(r"[^ \t\r\n]+", value or "") for value in (text, label))
+    if text is not None and label is not None and len(words) != len(names):
+        return f"{len(words)} words and {len(names)} tags; each word has one tag"
+    if problem := tags.problem(names, scheme):
+        return problem
+    given: Features = {"text": " ".join(words), "label": tuple(names), "words": len(words)}
+    missing = {"text": text is None, "label": label is None}
+    return {name: value for name, value in given.items() if not missing.get(name)}
+
+
 def sort_row(
     row: Row, data: DataConfig, file_split: str | None, slices: Sequence[str], label: LabelKind = "class"
 ) -> KeptRow | BadRow | None:
@@ -100,9 +118,9 @@ def sort_row(
         where = columns.get(absent[0], ", ".join(data.choice_columns))
         return bad_row(row.file, row.line, what, f"{what} (column {where!r})", as_raw(row.values))
     words = sum(len(text.split()) for text in (*(present.get(name, "") for name in data.text_columns), *choices))
-    features: dict[str, str | int | float | list[str]] = {**present, "words": words}
+    features: Features = {**present, "words": words}
     if len(choices) >= 2:
-        features[CHOICES] = choices
+        features[CHOICES] = tuple(choices)
     if label == "number" and "label" in present:
         number = as_number(present["label"])
         if number is None:
@@ -116,6 +134,11 @@ def sort_row(
             remedy = f"they are numbered from {data.first_choice} (data.first_choice), or lettered from A"
             return bad_row(row.file, row.line, NOT_A_CHOICE, f"{reason}; {remedy}", as_raw(row.values))
         features["label"] = -1 if index is None else index
+    if label == "tags":
+        tagged = tagged_words(present.get("text"), present.get("label"), data.tags)
+        if isinstance(tagged, str):
+            return bad_row(row.file, row.line, WRONG_TAGS, tagged, as_raw(row.values))
+        features |= tagged
     for name in slices:
         if (value := row.values.get(name)) is not None:
             features[name] = value

@@ -19,7 +19,7 @@ from components.ingest.files import InputFile
 from components.ingest.readers import check_inputs, needed_columns, read
 from components.ingest.records import BadRow
 from components.ingest.report import MAX_QUARANTINED, Tally, judge, quarantine_lines
-from components.ingest.rows import sort_row
+from components.ingest.rows import Features, sort_row
 from pipeline.config import DataConfig, LabelKind
 
 SHARD_BYTES = 64 * 2**20
@@ -60,17 +60,17 @@ class ReadFile(beam.DoFn):
         yield beam.pvalue.TaggedOutput(self.TALLIES, tally)
 
 
-def make_example(features: dict[str, str | int | float | list[str]]) -> bytes:
-    """A serialized tf.Example; equal features give equal bytes."""
+def make_example(features: Features) -> bytes:
+    """A serialized tf.Example; equal features give equal bytes. A list without values is no feature at all."""
     example = tf.train.Example()
-    for name, value in features.items():
-        if isinstance(value, int):
-            example.features.feature[name].int64_list.value.append(value)
-        elif isinstance(value, float):
-            example.features.feature[name].float_list.value.append(value)
-        else:
-            texts = value if isinstance(value, list) else [value]
-            example.features.feature[name].bytes_list.value.extend(text.encode("utf-8") for text in texts)
+    for name, given in features.items():
+        for value in given if isinstance(given, tuple) else (given,):
+            if isinstance(value, int):
+                example.features.feature[name].int64_list.value.append(value)
+            elif isinstance(value, float):
+                example.features.feature[name].float_list.value.append(value)
+            else:
+                example.features.feature[name].bytes_list.value.append(value.encode("utf-8"))
     return example.SerializeToString(deterministic=True)
 
 

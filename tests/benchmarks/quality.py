@@ -34,6 +34,7 @@ FLOORS = {  # preset -> what it is measured by, and what it has to reach on the 
     "stsb": Floor("pearson", 0.851),
     "sst2": Floor("accuracy", 0.89),
     "codah": Floor("accuracy", 0.541, ("data.train={folder}/train.tsv", "data.eval={folder}/test.tsv")),
+    "wnut17": Floor("f1", 0.556, ("data.train={folder}/wnut17train.conll", "data.eval={folder}/emerging.dev.conll")),
 }
 
 

@@ -1,12 +1,13 @@
-"""Our metrics inside TFMA: combined by Beam over every slice, they are scikit-learn's and scipy's numbers."""
+"""Our metrics inside TFMA: combined by Beam over every slice, they are scikit-learn's, scipy's and seqeval's numbers."""
 
+import entities
 import numpy as np
 import pytest
 from scipy import stats
 from sklearn import metrics as sklearn_metrics
 from tensorflow_model_analysis.metrics import metric_types
 
-from components.metrics import ConfusionScore, ValueScore
+from components.metrics import ConfusionScore, EntityScore, ValueScore
 
 
 def measure(metrics, labels, predictions, weights):
@@ -22,7 +23,7 @@ def measure(metrics, labels, predictions, weights):
             accumulator = combiner.create_accumulator()
             for row in part:
                 element = metric_types.StandardMetricInputs(
-                    label=np.asarray([labels[row]]),
+                    label=np.atleast_1d(labels[row]),
                     prediction=np.asarray(predictions[row]),
                     example_weight=np.asarray([weights[row]]),
                 )
@@ -67,3 +68,32 @@ def test_scores_of_values_are_exact_and_rows_without_weight_do_not_count():
     assert found["Pearson"] == pytest.approx(stats.pearsonr(true, answer).statistic, abs=1e-6)
     assert found["Spearman"] == pytest.approx(stats.spearmanr(true, answer).statistic, abs=1e-6)
     assert found["MeanSquaredError"] == pytest.approx(sklearn_metrics.mean_squared_error(true, answer), abs=1e-6)
+
+
+def test_scores_of_entities_are_exact_whatever_the_rows_are_filled_up_to():
+    chance = np.random.default_rng(2)
+    names = ["O", "B-a", "I-a", "B-b", "I-b"]
+    lengths = chance.integers(1, 12, size=300)
+    true = [chance.integers(5, size=length) for length in lengths]
+    given = [np.where(chance.random(len(tags)) < 0.7, tags, chance.integers(5, size=len(tags))) for tags in true]
+    weights = (chance.random(300) > 0.2).astype(float)
+
+    def filled(tags, filling, to):
+        return np.concatenate([tags, np.full(max(0, to - len(tags)), filling)])
+
+    scores = ("EntityPrecision", "EntityRecall", "EntityF1", "WordAccuracy")
+    found = measure(
+        [EntityScore(name, name, names) for name in scores],
+        [filled(tags, -1, 12) for tags in true],
+        [filled(tags, 0, 15) for tags in given],
+        weights,
+    )
+    kept = [row for row in range(300) if weights[row] > 0]
+    tags, answers = ([[names[tag] for tag in rows[row]] for row in kept] for rows in (true, given))
+    expected = entities.scores(tags, answers)
+    assert [found[name] for name in scores[:3]] == pytest.approx(expected, abs=1e-6)
+    right = np.concatenate([true[row] == given[row] for row in kept])
+    assert found["WordAccuracy"] == pytest.approx(right.mean(), abs=1e-6)
+    for kind in "ab":
+        of_type = [found[f"class/{kind}/{score}"] for score in ("precision", "recall", "f1")]
+        assert of_type == pytest.approx(entities.scores(tags, answers, kind), abs=1e-6)

@@ -194,3 +194,10 @@ def test_a_file_without_text_or_label_is_refused_with_its_columns(tmp_path, cont
 def test_an_empty_file_is_refused(tmp_path, content, part):
     with pytest.raises(BertlineError, match=part):
         describe(write(tmp_path, "a.csv", content))
+
+
+def test_a_conll_file_is_told_what_its_config_is(tmp_path):
+    path = tmp_path / "names.conll"
+    path.write_text("Ada B-PER\nwrote O\n")
+    with pytest.raises(BertlineError, match="task: tagging"):
+        describe(str(path))

@@ -84,7 +84,7 @@ def test_rows_without_a_number_are_not_learned_from(tmp_path):
 @pytest.mark.parametrize(("given", "number"), [("4.25", 4.25), (" -3 ", -3.0), ("1e-3", 0.001)])
 def test_a_label_becomes_a_number(given, number):
     kept = sort_row(Row("a.csv", 2, {"text": "a", "label": given}), DataConfig(path="a.csv"), "train", (), "number")
-    assert kept.features["label"] == number and kept.label is None
+    assert kept.features["label"] == number and kept.labels == ()
 
 
 @pytest.mark.parametrize("given", ["high", "4,25", "nan", "inf", "1_000x"])

@@ -1,10 +1,11 @@
-"""The scores agree with scikit-learn and scipy on whatever comes, odd cases included."""
+"""The scores agree with scikit-learn, scipy and seqeval on whatever comes, odd cases included."""
 
 from __future__ import annotations
 
 import math
 import warnings
 
+import entities
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -91,3 +92,45 @@ def test_fewer_than_two_values_correlate_with_nothing():
     assert math.isnan(scores.pearson(np.asarray([1.0]), np.asarray([2.0])))
     assert math.isnan(scores.spearman(np.asarray([]), np.asarray([])))
     assert math.isnan(scores.mean_squared_error(np.asarray([]), np.asarray([])))
+
+
+LABELS = ["O", *(f"{letter}-{kind}" for letter in "BIES" for kind in ("PER", "creative-work"))]
+tag_pairs = st.lists(st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from(LABELS)), max_size=10), max_size=12)
+
+
+@given(tag_pairs)
+@settings(max_examples=300, deadline=None)
+def test_scores_of_entities_are_those_of_seqeval(sentences):
+    true = [[tag for tag, _ in sentence] for sentence in sentences]
+    answers = [[answer for _, answer in sentence] for sentence in sentences]
+    found = scores.Entities.none(LABELS)
+    for tags, given_tags in zip(true, answers, strict=True):
+        found = found.add(given_tags, tags)
+    names = ("EntityPrecision", "EntityRecall", "EntityF1")
+    assert [scores.OF_ENTITIES[name](found) for name in names] == pytest.approx(entities.scores(true, answers), abs=1e-6)
+    assert found.types == ("PER", "creative-work")
+    for kind in found.types:
+        expected = entities.scores(true, answers, kind)
+        of_type = found.of_type(kind)
+        assert [of_type[name] for name in ("precision", "recall", "f1")] == pytest.approx(expected, abs=1e-6)
+        assert of_type["entities"] == sum(chunk[0] == kind for tags in true for chunk in entities.chunks(tags))
+    words = [tag == answer for sentence in sentences for tag, answer in sentence]
+    assert scores.OF_ENTITIES["WordAccuracy"](found) == pytest.approx(np.mean(words) if words else 0.0)
+
+
+def test_a_word_whose_tag_is_unknown_counts_nowhere():
+    found = scores.Entities.none(LABELS).add(["B-PER", "B-PER", "O"], ["B-PER", None, None])
+    assert found.counts.tolist() == [[1, 1, 1], [0, 0, 0]] and (found.right, found.words) == (1, 1)
+
+
+@given(tag_pairs)
+@settings(max_examples=50, deadline=None)
+def test_entities_add_up_however_the_parts_are_merged(sentences):
+    def of(part):
+        found = scores.Entities.none(LABELS)
+        for sentence in part:
+            found = found.add([answer for _, answer in sentence], [tag for tag, _ in sentence])
+        return found
+
+    whole, parts = of(sentences), of(sentences[::2]) + of(sentences[1::2])
+    assert (whole.counts == parts.counts).all() and (whole.right, whole.words) == (parts.right, parts.words)
