@@ -1,4 +1,4 @@
-"""Multiple choice through the whole line: rows of two to five endings, of which only the context tells the right one."""
+"""Multiple choice through the whole line: rows of two to four endings, of which only the context tells the right one."""
 
 import json
 import random
@@ -14,12 +14,11 @@ from lines import Line, write_config
 
 from pipeline.cli import main
 
-# A context speaks of one thing and an ending of another. Every ending is right as often as any other: whoever does not
-# read the context, or not the ending, is right by chance alone.
-KINDS = [kind.split() for kind in ("cat kitten 猫", "dog puppy naïve", "fish trout 鱼", "bird crow café", "cow ox 牛")]
-DEEDS = [deed.split() for deed in ("meows purrs 😺", "barks woof", "swims 水", "sings flies e\u0301tude", "moos 草")]
+# A context asks for the ending that speaks of the most, or of the least; without it one is right in half of the rows.
+ASKED = {"most": ["most", "多"], "least": ["least", "café"]}
+LEVELS = [level.split() for level in ("none 无", "few 😺", "lots naïve", "all 全")]
 FILLING = "the a house of and 🎨 was painted".split()
-CHANCE = 1 / 2  # at the best: no row has fewer than two endings
+WITHOUT_CONTEXT = 1 / 2
 
 
 def phrase(chance, word, most=2):
@@ -31,12 +30,13 @@ def phrase(chance, word, most=2):
 def make_rows(count=900, seed=0):
     chance = random.Random(seed)
     rows = []
-    for number in range(count):
-        deeds = chance.sample(range(len(KINDS)), chance.randint(2, 5))
-        right = chance.randrange(len(deeds))
-        context = f"{phrase(chance, chance.choice(KINDS[deeds[right]]))} {number}"
-        endings = [phrase(chance, chance.choice(DEEDS[deed])) for deed in deeds]
-        rows.append({"prompt": context, "endings": endings, "answer": "ABCDE"[right]})
+    for _ in range(count):
+        levels = chance.sample(range(len(LEVELS)), chance.randint(2, 4))
+        asked = chance.choice(list(ASKED))
+        right = levels.index(max(levels) if asked == "most" else min(levels))
+        context = phrase(chance, chance.choice(ASKED[asked]), most=4)
+        endings = [phrase(chance, chance.choice(LEVELS[level])) for level in levels]
+        rows.append({"prompt": context, "endings": endings, "answer": "ABCD"[right]})
     return rows
 
 
@@ -44,7 +44,7 @@ def write_rows(line, rows):
     """As CODAH has them, without a header; a row with fewer endings has empty columns after them."""
     with (line.folder / "rows.tsv").open("w", encoding="utf-8") as file:
         for row in rows:
-            endings = [*row["endings"], *[""] * (5 - len(row["endings"]))]
+            endings = [*row["endings"], *[""] * (4 - len(row["endings"]))]
             file.write("\t".join([row["prompt"], *endings, row["answer"]]) + "\n")
 
 
@@ -52,7 +52,7 @@ def write_rows(line, rows):
 def line(tmp_path_factory):
     line = Line(tmp_path_factory.mktemp("choice"))
     write_rows(line, make_rows())
-    endings = [f"ending{number}" for number in range(5)]
+    endings = [f"ending{number}" for number in range(4)]
     line.config = write_config(
         line.folder,
         task="choice",
@@ -64,7 +64,7 @@ def line(tmp_path_factory):
             "label": "answer",
         },
         model={"layers": 2, "hidden": 64, "heads": 4, "intermediate": 128, "dropout": 0.0},
-        training={"epochs": 8, "learning_rate": 0.001, "buckets": [16, 24, 32, 40, 48, 64]},
+        training={"epochs": 10, "learning_rate": 0.002, "buckets": [16, 24, 32, 40, 48, 64]},
         evaluation={"thresholds": {"accuracy": 0.9}, "slices": [], "length_slices": [12]},
     )
     done = line.run()
@@ -74,7 +74,7 @@ def line(tmp_path_factory):
 
 
 def test_what_only_context_and_ending_together_tell_is_learned(line):
-    assert line.summary["metrics"]["accuracy"] >= 0.9 > CHANCE
+    assert line.summary["metrics"]["accuracy"] >= 0.9 > WITHOUT_CONTEXT
     assert line.summary["metrics"]["rows"] == line.summary["rows"]["eval"]
 
 
@@ -82,8 +82,8 @@ SCRIPT = """
 import json, sys
 import tensorflow as tf, tensorflow_text
 serve = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
-endings = [["a woof 🎨", "the 水", "meows"], ["moos", "e\\u0301tude sings the house", ""]]
-answer = serve(text=tf.constant(["the kitten 🎨", "a crow"]), choices=tf.constant(endings))
+endings = [["a few 🎨", "the 无", "全"], ["lots", "none was the house e\\u0301", ""]]
+answer = serve(text=tf.constant(["the 多 🎨", "a café"]), choices=tf.constant(endings))
 index, choice, shares = (answer[name].numpy() for name in ("index", "choice", "probabilities"))
 print(json.dumps([index.tolist(), [text.decode() for text in choice], shares.tolist()]))
 """
@@ -94,7 +94,7 @@ def test_a_fresh_process_without_our_code_gets_the_index_the_ending_and_the_shar
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     index, choice, shares = json.loads(done.stdout.splitlines()[-1])
-    assert index == [2, 1] and choice == ["meows", "e\u0301tude sings the house"]
+    assert index == [2, 1] and choice == ["全", "none was the house e\u0301"]
     assert np.argmax(shares, axis=1).tolist() == index and shares[1][2] == 0
     assert np.sum(shares, axis=1) == pytest.approx([1, 1], abs=1e-5)
 
@@ -118,11 +118,11 @@ def test_the_evaluators_numbers_are_those_of_the_served_models_answers(line):
 
 
 def test_it_is_the_context_that_decides(line):
-    """Endings beside another row's context are chosen by chance: nothing in an ending gives it away."""
+    """Nothing in the endings alone tells the right one: with another row's context the answer is another."""
     serve = tf.saved_model.load(line.summary["pushed_path"]).signatures["serving_default"]
     texts, choices, labels = held_out(line)
     answer = serve(text=tf.roll(texts, 1, axis=0), choices=choices)
-    assert np.mean(answer["index"].numpy() == labels) < 0.6
+    assert np.mean(answer["index"].numpy() == labels) < 0.75
 
 
 def ask(line, *arguments):
@@ -130,12 +130,12 @@ def ask(line, *arguments):
 
 
 def test_predict_prints_the_ending_and_tells_a_program_everything(line):
-    asked = ["the puppy", "a fish", "--choice", "swims", "--choice", "barks and", "--choice", "a purrs"]
+    asked = ["the most", "a least", "--choice", "none", "--choice", "all and", "--choice", "a few"]
     person = ask(line, *asked)
-    assert [answer.split("  ")[0] for answer in person.output.splitlines()] == ["barks and", "swims"]
+    assert [answer.split("  ")[0] for answer in person.output.splitlines()] == ["all and", "none"]
     first, second = (json.loads(answer) for answer in ask(line, *asked, "--json").output.splitlines())
-    assert (first["index"], first["choice"], second["index"]) == (1, "barks and", 0)
-    assert first["choices"] == ["swims", "barks and", "a purrs"] and len(first["probabilities"]) == 3
+    assert (first["index"], first["choice"], second["index"]) == (1, "all and", 0)
+    assert first["choices"] == ["none", "all and", "a few"] and len(first["probabilities"]) == 3
 
 
 def test_a_file_of_rows_with_any_number_of_endings_is_answered(line, tmp_path):
@@ -145,15 +145,15 @@ def test_a_file_of_rows_with_any_number_of_endings_is_answered(line, tmp_path):
     done = ask(line, "--file", str(tmp_path / "in.jsonl"), "--out", str(tmp_path / "out.jsonl"))
     assert done.exit_code == 0, done.output
     answers = [json.loads(answer) for answer in (tmp_path / "out.jsonl").read_text().splitlines()]
-    assert np.mean(["ABCDE"[answer["index"]] == answer["right"] for answer in answers]) >= 0.85
+    assert np.mean(["ABCD"[answer["index"]] == answer["right"] for answer in answers]) >= 0.85
     assert all(answer["choice"] == answer["choices"][answer["index"]] for answer in answers)
 
 
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (("a cat",), "row 1 has nothing to choose from; give --choice TEXT"),
-        (("a cat", "--second", "b", "--choice", "c"), "the model reads one text, and row 1 has 2"),
+        (("the most",), "row 1 has nothing to choose from; give --choice TEXT"),
+        (("the most", "--second", "b", "--choice", "c"), "the model reads one text, and row 1 has 2"),
     ],
 )
 def test_a_question_that_does_not_fit_is_refused_in_one_sentence(line, arguments, part):
@@ -169,7 +169,7 @@ def test_rows_that_cannot_be_learned_from_are_told_by_place(line, tmp_path):
     write_rows(other, rows)
     refused = other.run()
     assert refused.exit_code == 1 and "rows.tsv:4: column 'answer' says 'F', which is none of the" in refused.output
-    rows[3] = {"prompt": "a cat", "endings": ["meows"], "answer": "A"}
+    rows[3] = {"prompt": "the most", "endings": ["all"], "answer": "A"}
     write_rows(other, rows)
     refused = other.run()
     assert refused.exit_code == 1 and "fewer than two choices in 1 of" in refused.output and "rows.tsv:4" in refused.output

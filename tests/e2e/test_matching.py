@@ -64,7 +64,7 @@ def run(folder, task, rows, **changes):
 
 @pytest.fixture(scope="module")
 def matching(tmp_path_factory):
-    training = {"epochs": 12, "learning_rate": 0.001, "batch_size": 32}
+    training = {"epochs": 6, "learning_rate": 0.001, "batch_size": 32}
     evaluation = {"thresholds": {"mrr": 0.6, "recall_at_10": 0.9}}
     return run(tmp_path_factory.mktemp("matching"), "matching", make_pairs(), training=training, evaluation=evaluation)
 
