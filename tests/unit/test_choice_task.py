@@ -159,9 +159,9 @@ def fate(data=CODAH, **values):
 
 def test_a_row_keeps_its_choices_in_order_and_its_label_as_an_index():
     kept = fate(a="ran", b="sat down", c="ate", d="left", answer="1")
-    assert kept.features == {"text": "He", CHOICES: ["ran", "sat down", "ate", "left"], "label": 1, "words": 6}
+    assert kept.features == {"text": "He", CHOICES: ("ran", "sat down", "ate", "left"), "label": 1, "words": 6}
     assert kept.missing == ()
-    assert fate(a="ran", b="sat", c=None, d=None, answer="0").features[CHOICES] == ["ran", "sat"]
+    assert fate(a="ran", b="sat", c=None, d=None, answer="0").features[CHOICES] == ("ran", "sat")
 
 
 @pytest.mark.parametrize(("answer", "first", "index"), [("0", 0, 0), ("4", 1, 3), (" c ", 0, 2), ("B", 1, 1), ("d", 0, 3)])
@@ -174,7 +174,7 @@ def test_a_column_of_lists_holds_as_many_choices_as_it_likes():
     data = DataConfig(path="a.jsonl", text="ctx", choices="endings", label="label")
     given = {"ctx": "He", "endings": ["ran", "sat", 3], "label": 2}
     row = make_row("a.jsonl", 1, given, list(given), list_columns=data.choice_columns)
-    assert sort_row(row, data, "train", (), "index").features[CHOICES] == ["ran", "sat", "3"]
+    assert sort_row(row, data, "train", (), "index").features[CHOICES] == ("ran", "sat", "3")
 
 
 @pytest.mark.parametrize(

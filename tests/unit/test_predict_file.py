@@ -11,7 +11,7 @@ import pytest
 
 from pipeline import predict_file
 from pipeline.errors import BertlineError
-from pipeline.predict import BATCH, Found, Loaded
+from pipeline.predict import BATCH, Found, Loaded, plain
 from pipeline.predict_file import Question, Source, answer_file, answered, with_answer
 
 ONE = Found(Path("model"), {"text_keys": ["text"], "columns": {"text": "body"}})
@@ -25,7 +25,7 @@ def shout(rows):
 
 @pytest.fixture
 def loud(monkeypatch):
-    monkeypatch.setattr(predict_file, "load", lambda found: Loaded(shout, str))
+    monkeypatch.setattr(predict_file, "load", lambda found: Loaded(shout, str, plain))
 
 
 def write(folder, name, text):
@@ -163,7 +163,7 @@ def test_an_interruption_leaves_the_old_answers_and_no_half_file(monkeypatch, tm
             raise error
         return shout(rows)
 
-    monkeypatch.setattr(predict_file, "load", lambda found: Loaded(breaks_off, str))
+    monkeypatch.setattr(predict_file, "load", lambda found: Loaded(breaks_off, str, plain))
     monkeypatch.setattr(predict_file, "_BUFFER_ROWS", BATCH)
     path = write(tmp_path, "in.txt", "a\n" * (BATCH + 1))
     out = tmp_path / "out.jsonl"
