@@ -41,7 +41,7 @@ def make_schema(
     classes: Sequence[str] = data.labels or sorted(report["labels"]["train"])
     if label == "tags":
         classes = _checked_tags(data.labels) or tags.complete(classes)
-    if data.label and label != "number" and len(classes) < 2:
+    if data.label and label in ("class", "tags") and len(classes) < 2:
         raise BertlineError(
             f"The training rows have {f'only the class {classes[0]!r}' if classes else 'no labels'} in column"
             f" {data.label!r}, and two classes are the least to learn from; check data.label and data.split."

@@ -60,7 +60,7 @@ def line(tmp_path_factory):
         data={"path": "names.conll", "tags": "IOB2"},
         text={"seq_len": 24},
         model={"layers": 2, "hidden": 64, "heads": 4, "intermediate": 128, "dropout": 0.0},
-        training={"epochs": 6, "learning_rate": 0.002, "buckets": [16, 24]},
+        training={"epochs": 14, "learning_rate": 0.002, "buckets": [16, 24]},
         evaluation={"thresholds": {"f1": 0.9, "accuracy": 0.9}, "slices": [], "length_slices": [20]},
     )
     done = line.run()
@@ -100,7 +100,7 @@ def test_the_evaluators_numbers_are_those_of_seqevals_rules_on_the_served_models
 TEXTS = [
     "7 asked the 🎨 Ada Byron, (Kai",
     "8 visited\r\n🎨🎨 Zoe\u0301 Va\u030aga\r\nof the house",
-    "9 在王明，a house",
+    "9 在王明,a house",
     "",
 ]
 EXPECTED = [
