@@ -41,6 +41,7 @@ def preprocessing_fn(inputs: Mapping[str, Any], custom_config: Mapping[str, Any]
     tft.annotate_asset(VOCABULARY_FILE, VOCABULARY_FILE)
     task = get_task(custom_config["task"])
     columns = {name: first_values(column) for name, column in inputs.items() if column.dtype.name in MISSING}
+    columns |= {name: as_ragged(inputs[name]) for name in task.list_keys}
     columns |= {name: tf.cast(as_ragged(inputs[name]), tf.int32) for name in task.number_keys}
     context = Context(encoder, tuple(custom_config["labels"]), text_keys=tuple(custom_config["text_keys"]))
     features = task.features(columns, context)

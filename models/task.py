@@ -73,8 +73,10 @@ class Task:
     """So many of them it must have."""
     label: LabelKind = "class"
     """What the raw feature `label` of an Example is: the name of a class, or a number."""
+    list_keys: Mapping[str, Literal["string", "int64"]] = field(default_factory=dict)
+    """Columns with any number of values in a row, and their type. They become raw features of the same names."""
     number_keys: tuple[str, ...] = ()
-    """Raw features that are lists of whole numbers."""
+    """Raw features that are lists of whole numbers, in Examples that a step of the line has made of the rows."""
     features: Callable[[Mapping[str, Any], Context], Tensors]
     """(raw columns) -> `token_ids` (ragged) and everything else that is learned from. TensorFlow ops only."""
     request: Callable[[Mapping[str, Any], Context], Tensors]

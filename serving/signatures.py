@@ -53,6 +53,7 @@ class ServedModel(tf.Module):
         kinds["label"] = tf.float32 if self._task.label == "number" else tf.string
         spec: dict[str, Any] = {name: tf.io.FixedLenFeature([], kind, MISSING[kind.name]) for name, kind in kinds.items()}
         spec |= {name: tf.io.RaggedFeature(tf.int64) for name in self._task.number_keys}
+        spec |= {name: tf.io.RaggedFeature(tf.as_dtype(kind)) for name, kind in self._task.list_keys.items()}
         columns = tf.io.parse_example(records, spec)
         columns |= {name: tf.cast(columns[name], tf.int32) for name in self._task.number_keys}
         return self._task.features(columns, self._context)

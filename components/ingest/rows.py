@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from components.ingest.records import BadRow, Row, as_raw, bad_row
+from components.ingest.records import BadRow, Row, Values, as_raw, bad_row
 from pipeline.config import DataConfig, LabelKind
 
 EMPTY_TEXT = "empty text"
@@ -24,8 +24,8 @@ SPLITS: tuple[Split, ...] = ("train", "eval")
 
 class KeptRow(NamedTuple):
     split: str
-    features: dict[str, str | int | float]
-    """`text` (and `text_2`), `label`, `words` and the slice columns; what is missing has no key."""
+    features: dict[str, str | int | float | Values]
+    """`text` (and `text_2`), `label`, `words`, the slice columns and lists; what is missing has no key."""
     missing: tuple[str, ...]
     """Of the values of LACKING, what makes the row incomplete."""
 
@@ -92,7 +92,7 @@ def sort_row(
         what = LACKING[absent[0]]
         return bad_row(row.file, row.line, what, f"{what} (column {columns[absent[0]]!r})", as_raw(row.values))
     words = sum(len(present.get(name, "").split()) for name in data.text_columns)
-    features: dict[str, str | int | float] = {**present, "words": words}
+    features: dict[str, str | int | float | Values] = {**present, **row.lists, "words": words}
     if label == "number" and "label" in present:
         number = as_number(present["label"])
         if number is None:

@@ -17,7 +17,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from components.ingest.files import InputFile
 from components.ingest.readers import check_inputs, needed_columns, read
-from components.ingest.records import BadRow
+from components.ingest.records import BadRow, Values
 from components.ingest.report import MAX_QUARANTINED, Tally, judge, quarantine_lines
 from components.ingest.rows import sort_row
 from pipeline.config import DataConfig, LabelKind
@@ -37,8 +37,11 @@ class ReadFile(beam.DoFn):
     BAD_ROWS = "bad_rows"
     TALLIES = "tallies"
 
-    def __init__(self, data: DataConfig, slices: Sequence[str], shards: int, label: LabelKind):
+    def __init__(
+        self, data: DataConfig, slices: Sequence[str], shards: int, label: LabelKind, lists: Sequence[str] = ()
+    ) -> None:
         self._data = data
+        self._columns = list(needed_columns(data, slices, lists))
         self._label: LabelKind = label
         self._slices = tuple(slices)
         self._shards = shards
@@ -46,7 +49,7 @@ class ReadFile(beam.DoFn):
     def process(self, numbered: tuple[int, InputFile]) -> Iterator[Any]:
         index, file = numbered
         tally, quarantined = Tally(), 0
-        for row in read(file, self._data, list(needed_columns(self._data, self._slices))):
+        for row in read(file, self._data, self._columns):
             result = row if isinstance(row, BadRow) else sort_row(row, self._data, file.split, self._slices, self._label)
             tally.add(row, result)
             if isinstance(result, BadRow):
@@ -60,16 +63,17 @@ class ReadFile(beam.DoFn):
         yield beam.pvalue.TaggedOutput(self.TALLIES, tally)
 
 
-def make_example(features: dict[str, str | int | float]) -> bytes:
-    """A serialized tf.Example; equal features give equal bytes."""
+def make_example(features: dict[str, str | int | float | Values]) -> bytes:
+    """A serialized tf.Example; equal features give equal bytes. A list without values is no feature at all."""
     example = tf.train.Example()
-    for name, value in features.items():
-        if isinstance(value, int):
-            example.features.feature[name].int64_list.value.append(value)
-        elif isinstance(value, float):
-            example.features.feature[name].float_list.value.append(value)
-        else:
-            example.features.feature[name].bytes_list.value.append(value.encode("utf-8"))
+    for name, given in features.items():
+        for value in given if isinstance(given, tuple) else (given,):
+            if isinstance(value, int):
+                example.features.feature[name].int64_list.value.append(value)
+            elif isinstance(value, float):
+                example.features.feature[name].float_list.value.append(value)
+            else:
+                example.features.feature[name].bytes_list.value.append(value.encode("utf-8"))
     return example.SerializeToString(deterministic=True)
 
 
@@ -140,6 +144,7 @@ def ingest(
     report_uri: str,
     keep_quarantine: str | None = None,
     label: LabelKind = "class",
+    lists: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Reads the raw files and writes Examples, `report.json` and `quarantine.jsonl`.
 
@@ -152,6 +157,7 @@ def ingest(
       keep_quarantine: path of a second quarantine file. TFX removes the outputs of a failed step, and this one is
         what the user is then sent to.
       label: what the labels are.
+      lists: columns with any number of values in a row, which become features as well.
 
     Returns:
       The report.
@@ -159,7 +165,7 @@ def ingest(
     Raises:
       BertlineError: the files cannot be read, too many rows are bad, or nothing can be learned from the rest.
     """
-    files = check_inputs(data, slices)
+    files = check_inputs(data, slices, lists)
     shards = count_shards(files)
     tf.io.gfile.makedirs(report_uri)
     report_path, quarantine_path = (os.path.join(report_uri, name) for name in ("report.json", "quarantine.jsonl"))
@@ -169,7 +175,7 @@ def ingest(
             | "Files" >> beam.Create(list(enumerate(files)))
             | "Spread" >> beam.Reshuffle()
             | "Read"
-            >> beam.ParDo(ReadFile(data, slices, shards, label)).with_outputs(
+            >> beam.ParDo(ReadFile(data, slices, shards, label, lists)).with_outputs(
                 ReadFile.BAD_ROWS, ReadFile.TALLIES, main="examples"
             )
         )
