@@ -10,6 +10,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from components.transform import vocabulary_of
 from models import checkpoints, inputs, training
 from models.encoder import Encoder, EncoderSize
 from models.packed_rows import pack_rows
-from models.task import Context, Task, get_task
+from models.task import Context, Task, expanded, get_task
 from models.tasks.pretraining import PHASE
 from models.text import TextEncoder
 from pipeline.config import ModelConfig, PhaseConfig, PretrainingConfig, TextConfig, TrainingConfig
@@ -87,7 +88,8 @@ def train_and_export(
 
     def corpus(files: Sequence[str], for_training: bool) -> inputs.Corpus:
         prepare = task.prepare(context, for_training) if task.prepare else None
-        return replace(inputs.read_corpus(files, feature_spec), prepare=prepare)
+        expand = partial(expanded, task, context=context, training=True)
+        return replace(inputs.read_corpus(files, feature_spec, expand), prepare=prepare)
 
     result = training.train(
         lambda: make_model(task, context, model, settings.seed),
@@ -100,11 +102,18 @@ def train_and_export(
     )
     if result.resumed_at:
         events.emit(events.Note(f"training went on from the checkpoint at step {result.resumed_at}"))
+    if task.tune:
+        rows = inputs.read_rows(eval_files, feature_spec, settings.batch_size)
+        context = replace(context, tuned=task.tune(result.model, context, rows))
+        for what, value in context.tuned.items():
+            events.emit(events.Note(f"{what} {value:.4f}, tuned on the held-out rows"))
     card = {
         "pipeline": name,
         "task": task.name,
         "labels": list(labels),
         "text_keys": list(text_keys),
+        "input_names": list(task.input_names or text_keys),
+        "tuned": dict(context.tuned),
         "text": text.model_dump(exclude={"vocab"}),
     }
     export(ServedModel(task, context, result.model), model_folder, card)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -28,6 +28,8 @@ class Context:
     pretraining: PretrainingConfig = field(default_factory=PretrainingConfig)
     text_keys: tuple[str, ...] = TEXT_KEYS[:1]
     """The texts that a row of this line has; the task may be able to read more."""
+    tuned: Mapping[str, float] = field(default_factory=dict)
+    """What `Task.tune` found; empty before the training is over."""
 
 
 class Output(NamedTuple):
@@ -60,9 +62,9 @@ class Metric:
 class Task:
     """One file in `models/tasks/` makes one of these and calls it `TASK`.
 
-    Tensors travel under names. `features` makes them from the raw columns of Examples, `inputs.padded` makes a batch of
-    them, the model of `build` turns a batch into outputs, `answer` the outputs into what a caller of the served model
-    reads.
+    Tensors travel under names. `features` makes them from the raw columns of Examples, `expand` makes more rows of them
+    where the model reads a row in parts, `inputs.padded` makes a batch of them, the model of `build` turns a batch into
+    outputs, `answer` the outputs into what a caller of the served model reads.
     """
 
     name: str
@@ -71,6 +73,8 @@ class Task:
     `data.text` says how many of them a line has (`Context.text_keys`)."""
     min_texts: int = 1
     """So many of them it must have."""
+    input_names: tuple[str, ...] = ()
+    """What a caller of the served model names the texts; `text_keys` by default."""
     label: LabelKind = "class"
     """What the raw feature `label` of an Example is: the name of a class, or a number."""
     list_keys: Mapping[str, Literal["string", "int64"]] = field(default_factory=dict)
@@ -81,6 +85,10 @@ class Task:
     """(raw columns) -> `token_ids` (ragged) and everything else that is learned from. TensorFlow ops only."""
     request: Callable[[Mapping[str, Any], Context], Tensors]
     """(text columns) -> the same for a caller's texts, without targets."""
+    expand: Callable[[Tensors, Context, bool], Tensors] | None = None
+    """(features, context, training) -> the features of what the model reads, where one row is several, as windows over a
+    long text are. In training each is then a row of its own. Otherwise `answer` and `measure` put them together again, by
+    what travels with them."""
     prepare: Callable[[Context, bool], Callable[[Tensors, Any], Tensors]] | None = None
     """(context, training) -> function of (batch, seed) that every batch goes through before it is learned from, where
     something is to be drawn anew each time; the batch must follow from the seed."""
@@ -91,6 +99,9 @@ class Task:
     correct: Callable[[Any, Mapping[str, Any]], Any]
     """(outputs, batch) -> share of each example that is answered right, for the progress bar and the learning curve; NaN
     where an answer is not right or wrong."""
+    tune: Callable[[Any, Context, Iterable[Tensors]], dict[str, float]] | None = None
+    """(trained model, context, features of the held-out rows) -> numbers that are chosen after the training. They become
+    `Context.tuned`, and stand in the model's card."""
     answer: Callable[[Any, Mapping[str, Any], Context], Tensors]
     """(outputs, batch) -> the outputs of the served signature."""
     readable: Callable[[Mapping[str, Any]], str]
@@ -113,6 +124,11 @@ class Task:
     take_heads: Callable[[Any, Mapping[str, Any]], list[str]] | None = None
     """(model, a checkpoint's heads as `checkpoints.load_heads` gives them) -> takes over those that the task has too, and
     says in sentences what became of them."""
+
+
+def expanded(task: Task, features: Tensors, context: Context, *, training: bool = False) -> Tensors:
+    """The features of what the model reads."""
+    return task.expand(features, context, training) if task.expand else features
 
 
 def check_texts(task: Task, text_keys: Sequence[str]) -> None:

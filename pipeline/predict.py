@@ -32,7 +32,8 @@ def answers(
     card = read_card(folder)
     if task_name and card.get("task") != task_name:
         raise BertlineError(f"{folder}: its task is {card.get('task')}, not {task_name}; name another model by --model.")
-    task, text_keys = get_task(card["task"]), card.get("text_keys", ["text"])
+    task = get_task(card["task"])
+    text_keys = card.get("input_names") or card.get("text_keys", ["text"])
     for number, row in enumerate(rows, 1):
         if len(row) != len(text_keys):
             raise BertlineError(_wrong_texts(folder, len(text_keys), len(row), number))
@@ -67,4 +68,4 @@ def _plain(value: Any) -> Any:
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, np.ndarray | list):
         return [_plain(item) for item in value]
-    return value.decode() if isinstance(value, bytes) else float(value)
+    return value.decode("utf-8", errors="replace") if isinstance(value, bytes) else value.item()

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from models.inputs import TOKENS, padded
-from models.task import MISSING, Context, Task
+from models.task import MISSING, Context, Task, expanded
 from serving.contract import DEFAULT_SIGNATURE, EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, TOKENIZE_SIGNATURE, write_card
 
 
@@ -21,7 +21,8 @@ class ServedModel(tf.Module):
         super().__init__(name="served")
         self.text_encoder, self.model = context.text, model  # tracked, and so exported
         self._task, self._context = task, context
-        texts = [tf.TensorSpec([None], tf.string, name=key) for key in context.text_keys]
+        names = task.input_names or context.text_keys
+        texts = [tf.TensorSpec([None], tf.string, name=name) for name in names]
         records = [tf.TensorSpec([None], tf.string, name="examples")]
         self.predict = tf.function(self._predict, input_signature=texts, autograph=False)
         self.tokenize = tf.function(self._tokenize, input_signature=texts, autograph=False)
@@ -40,7 +41,7 @@ class ServedModel(tf.Module):
         return self._task.request(dict(zip(self._context.text_keys, texts, strict=True)), self._context)
 
     def _predict(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        batch = padded(self._request(*texts))
+        batch = padded(expanded(self._task, self._request(*texts), self._context))
         return self._task.answer(self.model(batch, training=False), batch, self._context)
 
     def _tokenize(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -59,7 +60,7 @@ class ServedModel(tf.Module):
         return self._task.features(columns, self._context)
 
     def _predict_examples(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        batch = self._task.for_evaluation(padded(self._features(examples)))
+        batch = self._task.for_evaluation(padded(expanded(self._task, self._features(examples), self._context)))
         outputs = self.model(batch, training=False)
         return self._task.measure(outputs, batch, self._context)
 
