@@ -17,7 +17,7 @@ import tensorflow_text  # noqa: F401  the ops inside the exported models
 from tfx_bsl.tfxio import tf_example_record
 
 from components import metrics
-from components.scores import OF_CONFUSION, OF_VALUES
+from components.scores import OF_ANSWERS, OF_CONFUSION, OF_VALUES
 from components.verdict import OVERALL, ROWS, Slices, Verdict, check_metrics, judge, length_slice
 from models.task import Task
 from pipeline.config import EvaluationConfig
@@ -25,6 +25,8 @@ from serving.contract import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE
 
 LENGTH = "length"
 _CONFUSION = "confusion"
+_ROWS_AT_ONCE = 64
+"""Beam would go up to a thousand, and texts of a thousand rows, padded and attended to at once, fill the memory."""
 
 
 def evaluate(
@@ -55,7 +57,7 @@ def evaluate(
     with make_pipeline() as pipeline:
         _ = (
             pipeline
-            | "Read" >> source.BeamSource()
+            | "Read" >> source.BeamSource(batch_size=_ROWS_AT_ONCE)
             | "Evaluate"
             >> tfma.ExtractEvaluateAndWriteResults(
                 eval_shared_model=models, eval_config=config, extractors=extractors, output_path=output
@@ -125,6 +127,8 @@ def _metric(name: str, of: str, classes: int) -> tfma.MetricConfig:
         of, config = metrics.ConfusionScore.__name__, {"name": name, "score": of, "classes": classes}
     elif of in OF_VALUES:
         of, config = metrics.ValueScore.__name__, {"name": name, "score": of}
+    elif of in OF_ANSWERS:
+        of, config = metrics.AnswerScore.__name__, {"name": name, "score": of}
     else:
         return tfma.MetricConfig(class_name=of, config=json.dumps({"name": name}))
     return tfma.MetricConfig(class_name=of, module=metrics.__name__, config=json.dumps(config))
