@@ -124,6 +124,7 @@ def predict(
     \b
     bertline predict "A film to remember."                  what the last run pushed
     bertline predict "A man eats." --second "He is eating."  a model over pairs of texts
+    bertline predict "Who ate?" --second "A man ate."        a model of the task answering
     bertline predict --pairs < pairs.tsv                    two texts a line, a tab between
     bertline predict --mask "The [MASK] sat on the mat."    a model of the task pretraining
     """

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-Formats = Literal["csv", "tsv", "jsonl", "parquet", "documents"]
+Formats = Literal["csv", "tsv", "jsonl", "parquet", "documents", "squad"]
 Reading = Literal["original", "huggingface"]
 LabelKind = Literal["class", "number"]
 """What a label is; the task says it."""
@@ -55,7 +55,7 @@ class DataConfig(Frozen):
     """File or glob with the held-out rows."""
     format: Formats | None = None
     """How the files are written; by default their ending says it (.gz and .bz2 are looked through). `documents` (.txt) is
-    plain text; see `data.documents` and `data.sentences`."""
+    plain text; see `data.documents` and `data.sentences`. `squad` is SQuAD's JSON, 1.1 or 2.0, for the task `answering`."""
     text: str | tuple[str, ...] = "text"
     """Column that holds the text; two columns, as [premise, hypothesis], for a task over pairs of texts."""
     label: str | None = "label"

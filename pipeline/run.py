@@ -86,6 +86,8 @@ def _next_commands(config: Config, source: str) -> list[tuple[str, str]]:
     asked = '"A film to remember."'
     if config.task == "pretraining":
         asked = '--mask "The [MASK] is over."'
+    elif config.task == "answering":
+        asked = '"Who ate?" --second "A man ate an apple."'
     elif len(config.data.text_columns) == 2:
         asked = '"A man is eating." --second "Somebody eats."'
     return [

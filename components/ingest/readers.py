@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from components.ingest import delimited, documents, jsonl, parquet
+from components.ingest import delimited, documents, jsonl, parquet, squad
 from components.ingest.files import InputFile, find_files, nearest, readable
 from components.ingest.records import UNREADABLE, BadRow, Row, bad_row
 from pipeline.config import DataConfig
@@ -27,6 +27,7 @@ READERS: dict[str, Reader] = {
     "jsonl": Reader(jsonl.columns, jsonl.read),
     "parquet": Reader(parquet.columns, parquet.read),
     "documents": Reader(documents.columns, documents.read),
+    "squad": Reader(squad.columns, squad.read),
 }
 
 
