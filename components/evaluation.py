@@ -18,7 +18,7 @@ from tfx_bsl.tfxio import tf_example_record
 
 from components import metrics, rank_metrics
 from components.ranks import OF_RANKS
-from components.scores import OF_CONFUSION, OF_ENTITIES, OF_VALUES
+from components.scores import OF_ANSWERS, OF_CONFUSION, OF_ENTITIES, OF_VALUES
 from components.verdict import OVERALL, ROWS, Slices, Verdict, check_metrics, judge, length_slice
 from models.task import Task
 from pipeline.config import EvaluationConfig
@@ -137,6 +137,8 @@ def _metric(name: str, of: str, labels: Sequence[str]) -> tfma.MetricConfig:
         )
     elif of in OF_VALUES:
         of, config = metrics.ValueScore.__name__, {"name": name, "score": of}
+    elif of in OF_ANSWERS:
+        of, config = metrics.AnswerScore.__name__, {"name": name, "score": of}
     else:
         return tfma.MetricConfig(class_name=of, config=json.dumps({"name": name}))
     return tfma.MetricConfig(class_name=of, module=metrics.__name__, config=json.dumps(config))

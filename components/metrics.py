@@ -1,12 +1,13 @@
 """The scores of `scores.py` as metrics of TFMA: combined by Beam, on every slice, for the candidate and the baseline.
 
-Beam adds up the confusion matrix or the entities, or puts the values of all rows beside each other (ranks need every one
-of them; that is 16 bytes a row). All are exact whatever the order in which parts are merged; the score is a function of
-the whole.
+Beam adds up the confusion matrix, the entities or what each answer scores, or puts the values of all rows beside each
+other (ranks need every one of them; that is 16 bytes a row). All are exact whatever the order in which parts are merged;
+the score is a function of the whole.
 """
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ import apache_beam as beam
 import numpy as np
 from tensorflow_model_analysis.metrics import metric_types, metric_util, multi_class_confusion_matrix_metrics
 
-from components.scores import OF_CONFUSION, OF_ENTITIES, OF_VALUES, Entities
+from components.scores import OF_ANSWERS, OF_CONFUSION, OF_ENTITIES, OF_VALUES, Entities
 from models import tags
 
 _ANY_SHARE = [0.0]
@@ -35,6 +36,13 @@ class ValueScore(metric_types.Metric):
 
     def __init__(self, name: str, score: str) -> None:
         super().__init__(metric_util.merge_per_key_computations(_value_score), name=name, score=score)
+
+
+class AnswerScore(metric_types.Metric):
+    """A score of `OF_ANSWERS`: its mean over the rows, for predictions that are a text and labels that are right ones."""
+
+    def __init__(self, name: str, score: str) -> None:
+        super().__init__(metric_util.merge_per_key_computations(_answer_score), name=name, score=score)
 
 
 class EntityScore(metric_types.Metric):
@@ -124,6 +132,19 @@ def _entity_score(
     return [counted, each_type, _derived(metric_types.MetricKey(name=name, **place), counts, OF_ENTITIES[score])]
 
 
+def _answer_score(
+    name: str,
+    score: str,
+    eval_config: Any = None,
+    model_name: str = "",
+    output_name: str = "",
+    example_weighted: bool = False,
+) -> metric_types.MetricComputations:
+    place = {"model_name": model_name, "output_name": output_name, "example_weighted": example_weighted}
+    key = metric_types.MetricKey(name=name, **place)
+    return [metric_types.MetricComputation(keys=[key], preprocessors=None, combiner=MeanScore(key, score, eval_config))]
+
+
 def _derived(
     key: metric_types.MetricKey, source: metric_types.MetricKey, of_whole: Callable[[Any], float]
 ) -> metric_types.DerivedMetricComputation:
@@ -131,6 +152,42 @@ def _derived(
         return {key: of_whole(metrics[source])}
 
     return metric_types.DerivedMetricComputation(keys=[key], result=result)
+
+
+class MeanScore(beam.CombineFn):
+    """The mean of a score over all rows with a weight that it counts; no number where there is none."""
+
+    def __init__(self, key: metric_types.MetricKey, score: str, eval_config: Any) -> None:
+        self._key, self._score, self._eval_config = key, score, eval_config
+
+    def create_accumulator(self) -> tuple[float, int]:
+        return 0.0, 0
+
+    def add_input(self, found: tuple[float, int], element: metric_types.StandardMetricInputs) -> tuple[float, int]:
+        total, count = found
+        rows = metric_util.to_label_prediction_example_weight(
+            element,
+            eval_config=self._eval_config,
+            model_name=self._key.model_name,
+            output_name=self._key.output_name,
+            example_weighted=self._key.example_weighted,
+            flatten=False,
+            squeeze=False,
+        )
+        for label, prediction, weight in rows:
+            right = [text.decode() for text in label.reshape(-1).tolist() if text]
+            value = OF_ANSWERS[self._score](prediction.reshape(-1).tolist()[0].decode(errors="replace"), right)
+            if value is not None and float(weight.reshape(-1)[0]) > 0:
+                total, count = total + value, count + 1
+        return total, count
+
+    def merge_accumulators(self, parts: Iterable[tuple[float, int]]) -> tuple[float, int]:
+        totals, counts = zip(*parts, strict=True)
+        return math.fsum(totals), sum(counts)
+
+    def extract_output(self, found: tuple[float, int]) -> dict[metric_types.MetricKey, float]:
+        total, count = found
+        return {self._key: total / count if count else math.nan}
 
 
 class Values(beam.CombineFn):

@@ -1,4 +1,4 @@
-"""Scores that TFMA has not, as plain functions of a confusion matrix, of predictions beside labels, or of entities.
+"""Scores that TFMA has not, as plain functions of a confusion matrix, of values, of entities, or of one answer.
 
 They agree with scikit-learn, scipy and seqeval: what would be divided by zero is 0 for a score of classes, and no number
 for a correlation of values that are all equal.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models import tags
+from models import answer_scores, tags
 
 Confusion = np.ndarray
 """[classes, classes]: rows of each true class (first index) by predicted class."""
@@ -91,6 +91,14 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     return (ends - (counts - 1) / 2)[which]
 
 
+def _answerable(score: Callable[[str, Sequence[str]], float]) -> Callable[[str, Sequence[str]], float | None]:
+    return lambda answer, right: score(answer, right) if right else None
+
+
+def _unanswerable(score: Callable[[str, Sequence[str]], float]) -> Callable[[str, Sequence[str]], float | None]:
+    return lambda answer, right: None if right else score(answer, right)
+
+
 @dataclass(frozen=True)
 class Entities:
     """What came of the words of some texts: a number for each type of entities, and two of the words themselves."""
@@ -161,3 +169,11 @@ OF_VALUES: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
     "Pearson": pearson,
     "Spearman": spearman,
 }
+OF_ANSWERS: Mapping[str, Callable[[str, Sequence[str]], float | None]] = {
+    "AnswerF1": answer_scores.f1,
+    "ExactMatch": answer_scores.exact_match,
+    "HasAnswerF1": _answerable(answer_scores.f1),
+    "HasAnswerExactMatch": _answerable(answer_scores.exact_match),
+    "NoAnswerExactMatch": _unanswerable(answer_scores.exact_match),
+}
+"""(answer, right answers) -> what a row adds to the mean; None for a row that does not count."""

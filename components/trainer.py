@@ -103,12 +103,19 @@ def train_and_export(
     )
     if result.resumed_at:
         events.emit(events.Note(f"training went on from the checkpoint at step {result.resumed_at}"))
+    if task.tune:
+        rows = inputs.read_rows(eval_files, feature_spec, settings.batch_size)
+        context = replace(context, tuned=task.tune(result.model, context, rows))
+        for what, value in context.tuned.items():
+            events.emit(events.Note(f"{what} {value:.4f}, tuned on the held-out rows"))
     card = {
         "pipeline": name,
         "task": task.name,
         "labels": list(labels),
-        "text_keys": list(columns),
-        "columns": dict(columns),
+        # What a caller names the texts, and the columns that they had in the training files.
+        "text_keys": list(task.input_names or columns),
+        "columns": dict(zip(task.input_names or columns, columns.values(), strict=True)),
+        "tuned": dict(context.tuned),
         "text": text.model_dump(exclude={"vocab"}),
     }
     export(ServedModel(task, context, result.model), model_folder, card)

@@ -42,6 +42,7 @@ def preprocessing_fn(inputs: Mapping[str, Any], custom_config: Mapping[str, Any]
     task = get_task(custom_config["task"])
     columns = {name: first_values(column) for name, column in inputs.items() if column.dtype.name in MISSING}
     columns |= {name: as_ragged(column) for name, column in inputs.items() if name == CHOICES}
+    columns |= {name: as_ragged(inputs[name]) for name in task.list_keys}
     columns |= {name: tf.cast(as_ragged(inputs[name]), tf.int32) for name in task.number_keys}
     if task.label == "tags":
         columns["label"] = as_ragged(inputs["label"])

@@ -6,7 +6,7 @@ in words that name the rows and the remedy, unless the user allows it.
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -31,7 +31,12 @@ _BASELINE = "statistics.pb"
 
 
 def make_schema(
-    data: DataConfig, validation: ValidationConfig, slices: Sequence[str], report: Report, label: LabelKind = "class"
+    data: DataConfig,
+    validation: ValidationConfig,
+    slices: Sequence[str],
+    report: Report,
+    label: LabelKind = "class",
+    lists: Mapping[str, str] | None = None,
 ) -> Schema:
     """The features of an Example, as the config and the kind of the task's labels want them.
 
@@ -63,6 +68,8 @@ def make_schema(
             feature.drift_comparator.jensen_shannon_divergence.threshold = validation.length_drift
     for name in slices:
         schema.feature.add(name=name, type=BYTES)
+    for name, kind in (lists or {}).items():
+        schema.feature.add(name=name, type=BYTES if kind == "string" else INT)
     return schema
 
 
@@ -148,6 +155,7 @@ def SchemaFromConfig(
     slices: Parameter[str],
     code: Parameter[str],
     label: Parameter[str] = "class",
+    lists: Parameter[str] = "{}",
 ) -> None:
     """Writes `schema.pbtxt` from the config's sections, given as JSON, and the classes of the training rows."""
     made = make_schema(
@@ -156,6 +164,7 @@ def SchemaFromConfig(
         json.loads(slices),
         _read_report(report.uri),
         label,
+        json.loads(lists),
     )
     (Path(schema.uri) / "schema.pbtxt").write_text(text_format.MessageToString(made, as_utf8=True), encoding="utf-8")
 

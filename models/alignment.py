@@ -65,3 +65,35 @@ def locate(texts: tf.Tensor, piece_lengths: tf.RaggedTensor, splitter: WordSplit
 
 def _sums(ragged: tf.RaggedTensor) -> tf.Tensor:
     return tf.math.unsorted_segment_sum(ragged.flat_values, ragged.value_rowids(), ragged.nrows())
+
+
+def over_marks(texts: tf.Tensor, tokens: dict[str, tf.RaggedTensor]) -> dict[str, tf.RaggedTensor]:
+    """The tokens, ending behind the combining marks that follow: an accent is dropped from a piece, not from an answer.
+
+    Args:
+      texts: [batch] string, as they were given.
+      tokens: with `end_chars` and `end_bytes` [batch, (pieces)] int32.
+    """
+    characters, bytes_before = tf.strings.unicode_decode_with_offsets(texts, "UTF-8", errors="replace")
+    different, which = tf.unique(characters.flat_values)
+    shown = tf.strings.unicode_encode(different[:, tf.newaxis], "UTF-8")
+    is_mark = tf.gather(tf.strings.regex_full_match(shown, r"\p{M}"), which)
+    others_before = tf.cumsum(tf.concat([[0], tf.cast(~is_mark, tf.int32)], axis=0))
+    others = tf.concat([tf.cast(tf.where(~is_mark)[:, 0], tf.int32), [tf.size(which)]], axis=0)
+    ends = tokens["end_chars"]
+    row_starts, row_ends = (
+        tf.repeat(tf.cast(of_row, tf.int32), ends.row_lengths())
+        for of_row in (characters.row_starts(), characters.row_limits())
+    )
+    given = ends.flat_values + row_starts
+    # The first character from there on that is no mark, if it is of the same text.
+    moved = tf.minimum(tf.gather(others, tf.gather(others_before, given)), row_ends)
+    padded_bytes = tf.concat([tf.cast(bytes_before.flat_values, tf.int32), [0]], axis=0)
+    sizes = tf.repeat(tf.strings.length(texts), ends.row_lengths())
+    moved_bytes = tf.where(moved < row_ends, tf.gather(padded_bytes, moved), sizes)
+    end_bytes = tf.where(moved > given, moved_bytes, tokens["end_bytes"].flat_values)
+    return {
+        **tokens,
+        "end_chars": ends.with_flat_values(moved - row_starts),
+        "end_bytes": ends.with_flat_values(end_bytes),
+    }

@@ -65,6 +65,18 @@ class Batch:
     """Of what is drawn for this batch in this epoch."""
 
 
+def read_rows(files: Sequence[str], feature_spec: Mapping[str, Any], batch_size: int) -> tf.data.Dataset:
+    """The features of transformed TFRecords, as Transform made them, in batches."""
+
+    def parse(records: tf.Tensor) -> dict[str, Any]:
+        parsed = tf.io.parse_example(records, dict(feature_spec))
+        is_tokens = {name: isinstance(x, tf.RaggedTensor) and x.dtype == tf.int64 for name, x in parsed.items()}
+        return {name: tf.cast(x, tf.int32) if is_tokens[name] else x for name, x in parsed.items()}
+
+    dataset = tf.data.TFRecordDataset(sorted(files), compression_type="GZIP", num_parallel_reads=1)
+    return dataset.batch(batch_size).map(parse).prefetch(2)
+
+
 def read_corpus(
     files: Sequence[str],
     feature_spec: Mapping[str, Any],
@@ -75,15 +87,14 @@ def read_corpus(
     Args:
       expand: (features of some rows) -> those of the rows to learn from, which may be more.
     """
-    dataset = tf.data.TFRecordDataset(sorted(files), compression_type="GZIP", num_parallel_reads=1)
-    dataset = dataset.batch(1024).map(lambda records: tf.io.parse_example(records, dict(feature_spec)))
+    dataset = read_rows(files, feature_spec, 1024).map(expand)
     dense: dict[str, list[np.ndarray]] = {}
     values: dict[str, list[np.ndarray]] = {TOKENS: []}
     lengths: dict[str, list[np.ndarray]] = {TOKENS: []}
-    for parsed in dataset.map(expand).prefetch(2):
+    for parsed in dataset:
         for name, found in parsed.items():
             if isinstance(found, tf.RaggedTensor):
-                values.setdefault(name, []).append(found.flat_values.numpy().astype(np.int32))
+                values.setdefault(name, []).append(found.flat_values.numpy())
                 lengths.setdefault(name, []).append(found.row_lengths().numpy())
             else:
                 dense.setdefault(name, []).append(found.numpy())

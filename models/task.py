@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -30,6 +30,8 @@ class Context:
     """The texts that a row of this line has; the task may be able to read more."""
     crf: bool = False
     """Whether tags of words are chosen together, by how they follow each other."""
+    tuned: Mapping[str, float] = field(default_factory=dict)
+    """What `Task.tune` found; empty before the training is over."""
 
 
 class Output(NamedTuple):
@@ -74,11 +76,15 @@ class Task:
     has not."""
     min_texts: int = 1
     """So many of them it must have."""
+    input_names: tuple[str, ...] = ()
+    """What a caller of the served model names the texts; `text_keys` by default."""
     label: LabelKind | None = "class"
     """What the raw feature `label` of an Example is: the name of a class, a number, which of the choices is right, or a tag
     for each word; none where rows have no label."""
+    list_keys: Mapping[str, Literal["string", "int64"]] = field(default_factory=dict)
+    """Columns with any number of values in a row, and their type. They become raw features of the same names."""
     number_keys: tuple[str, ...] = ()
-    """Raw features that are lists of whole numbers."""
+    """Raw features that are lists of whole numbers, in Examples that a step of the line has made of the rows."""
     features: Callable[[Mapping[str, Any], Context], Tensors]
     """(raw columns) -> `token_ids` (ragged) and everything else that is learned from. TensorFlow ops only."""
     request: Callable[[Mapping[str, Any], Context], Tensors]
@@ -97,6 +103,9 @@ class Task:
     correct: Callable[[Any, Mapping[str, Any]], Any]
     """(outputs, batch) -> share of each example that is answered right, for the progress bar and the learning curve; NaN
     where an answer is not right or wrong."""
+    tune: Callable[[Any, Context, Iterable[Tensors]], dict[str, float]] | None = None
+    """(trained model, context, features of the held-out rows) -> numbers that are chosen after the training. They become
+    `Context.tuned`, and stand in the model's card."""
     answer: Callable[[Any, Mapping[str, Any], Context], Tensors]
     """(outputs, batch) -> the outputs of the served signature."""
     readable: Callable[[Mapping[str, Any]], str]

@@ -42,7 +42,7 @@ def create_pipeline(config: Config) -> Pipeline:
     check_texts(task, text_keys)
     check_label(task, config.data.label)
     check_metrics(task, config.evaluation, len(config.data.labels))
-    check_inputs(config.data, config.evaluation.slices)
+    check_inputs(config.data, config.evaluation.slices, list(task.list_keys))
     task_module = f"models.tasks.{config.task}"
     slices = json.dumps(list(config.evaluation.slices))
     data, text = config.data.model_dump_json(), config.text.model_dump_json()
@@ -54,6 +54,7 @@ def create_pipeline(config: Config) -> Pipeline:
         code=code_fingerprint("components.ingest.component"),
         quarantine_path=str(config.home / "quarantine.jsonl"),
         label=task.label or "class",
+        lists=json.dumps(list(task.list_keys)),
     ).with_id("Ingest")
     examples = ingest.outputs["examples"]
     statistics = StatisticsGen(examples=examples).with_id("StatisticsGen")
@@ -64,6 +65,7 @@ def create_pipeline(config: Config) -> Pipeline:
         validation=config.validation.model_dump_json(exclude={"allow_anomalies"}),
         slices=slices,
         label=task.label or "class",
+        lists=json.dumps(dict(task.list_keys)),
         code=code_fingerprint("components.validation"),
     ).with_id("Schema")
     validator = DataGate(

@@ -144,6 +144,7 @@ def predict(
     \b
     bertline predict "A film to remember."                  what the last run pushed
     bertline predict "A man eats." --second "He is eating."  a model over pairs of texts
+    bertline predict "Who ate?" --second "A man ate."        a model of the task answering
     bertline predict --pairs < pairs.tsv                    two texts a line, a tab between
     bertline predict "He" --choice "ran." --choice "rain."   which of the endings it is
     bertline predict --mask "The [MASK] sat on the mat."    a model of the task pretraining
@@ -165,8 +166,9 @@ def predict(
             given = f"{len(texts)} of TEXTS and {len(second)} of --second"
             raise BertlineError(f"--second goes with one of TEXTS each, and not with --pairs; there are {given}.")
         rows = [[*row, os.fsencode(text)] for row, text in zip(rows, second, strict=True)]
+    keys = [key for key in found.text_keys if key != "choices"]
     # Texts too many get names that no model has, and are told as such.
-    named = [{f"text_{number}" if number > 1 else "text": text for number, text in enumerate(row, 1)} for row in rows]
+    named = [dict(zip([*keys, *(f"text {n}" for n in range(len(keys), len(row)))], row, strict=False)) for row in rows]
     choices = {"choices": [os.fsencode(text) for text in choice]} if choice else {}
     for line in answers([{**row, **choices} for row in named], found, as_json=as_json):
         click.echo(line)

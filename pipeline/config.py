@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-Formats = Literal["csv", "tsv", "jsonl", "parquet", "documents", "conll"]
+Formats = Literal["csv", "tsv", "jsonl", "parquet", "documents", "conll", "squad"]
 Reading = Literal["original", "huggingface"]
 LabelKind = Literal["class", "number", "index", "tags"]
 """What a label is; the task says it. An index counts a row's choices from 0; tags are classes, one for each word."""
@@ -58,7 +58,8 @@ class DataConfig(Frozen):
     """File or glob with the held-out rows."""
     format: Formats | None = None
     """How the files are written; by default their ending says it (.gz and .bz2 are looked through). `documents` (.txt) is
-    plain text; see `data.documents` and `data.sentences`. `conll` has a word and its tag a line, see `data.tags`."""
+    plain text; see `data.documents` and `data.sentences`. `conll` has a word and its tag a line, see `data.tags`. `squad`
+    is SQuAD's JSON, 1.1 or 2.0, for the task `answering`."""
     text: str | tuple[str, ...] = "text"
     """Column that holds the text; two columns, as [premise, hypothesis], for a task over pairs of texts."""
     choices: str | tuple[str, ...] = ()

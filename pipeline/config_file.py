@@ -231,11 +231,21 @@ def _apply_checkpoint_defaults(raw: dict[str, Any]) -> None:
 
 
 def _apply_task_defaults(raw: dict[str, Any]) -> None:
-    """Matching and pre-training read texts without labels, and the latter [MASK] in a request as one piece."""
+    """Matching and pre-training read texts without labels, and the latter [MASK] in a request as one piece; answering reads
+    SQuAD's files."""
     data, text = raw.get("data"), raw.setdefault("text", {})
-    if raw.get("task") == "matching" and isinstance(data, dict):
+    if not isinstance(data, dict) or not isinstance(text, dict):
+        return
+    if raw.get("task") == "matching":
         data.setdefault("label", None)
-    if raw.get("task") == "pretraining" and isinstance(data, dict) and isinstance(text, dict):
+    if raw.get("task") == "answering":
+        for key, value in (("label", None), ("format", "squad"), ("text", ["question", "context"])):
+            data.setdefault(key, value)
+        text.setdefault("seq_len", 384)
+        split = data.setdefault("split", {})
+        if isinstance(split, dict) and "column" not in split:
+            split.setdefault("group", "title")
+    if raw.get("task") == "pretraining":
         data.setdefault("label", None)
         text.setdefault("reading", "huggingface")
         pretraining = raw.get("pretraining")

@@ -88,6 +88,8 @@ def _next_commands(config: Config, source: str) -> list[tuple[str, str]]:
         asked = '--mask "The [MASK] is over."'
     elif config.task == "tagging":
         asked = '"Ada Lovelace lived in London."'
+    elif config.task == "answering":
+        asked = '"Who ate?" --second "A man ate an apple."'
     elif len(config.data.text_columns) == 2:
         asked = '"A man is eating." --second "Somebody eats."'
     if config.task in ("matching", "similarity"):

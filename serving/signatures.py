@@ -23,9 +23,8 @@ class ServedModel(tf.Module):
         super().__init__(name="served")
         self.text_encoder, self.model = context.text, model  # tracked, and so exported
         self._task, self._context = task, context
-        texts = [
-            tf.TensorSpec([None, None] if key == CHOICES else [None], tf.string, name=key) for key in context.text_keys
-        ]
+        names = zip(task.input_names or context.text_keys, context.text_keys, strict=True)
+        texts = [tf.TensorSpec([None, None] if key == CHOICES else [None], tf.string, name=name) for name, key in names]
         records = [tf.TensorSpec([None], tf.string, name="examples")]
         self.predict = tf.function(self._predict, input_signature=texts, autograph=False)
         self.tokenize = tf.function(self._tokenize, input_signature=texts, autograph=False)
@@ -69,6 +68,7 @@ class ServedModel(tf.Module):
         spec |= {name: tf.io.RaggedFeature(tf.int64) for name in self._task.number_keys}
         if self._task.label == "tags":
             spec["label"] = tf.io.RaggedFeature(tf.string)
+        spec |= {name: tf.io.RaggedFeature(tf.as_dtype(kind)) for name, kind in self._task.list_keys.items()}
         columns = tf.io.parse_example(records, spec)
         columns |= {name: tf.cast(columns[name], tf.int32) for name in self._task.number_keys}
         return self._task.features(columns, self._context)

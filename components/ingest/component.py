@@ -20,6 +20,7 @@ class IngestSpec(ComponentSpec):
     PARAMETERS = {
         "data": ExecutionParameter(type=str),
         "slices": ExecutionParameter(type=str),
+        "lists": ExecutionParameter(type=str),
         "label": ExecutionParameter(type=str),
         "inputs": ExecutionParameter(type=str),
         "code": ExecutionParameter(type=str),
@@ -49,6 +50,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             artifact_utils.get_single_uri(output_dict["report"]),
             exec_properties["quarantine_path"],
             exec_properties["label"],
+            json.loads(exec_properties["lists"]),
         )
         examples.split_names = artifact_utils.encode_split_names(list(SPLITS))
         examples_utils.set_payload_format(examples, example_gen_pb2.PayloadFormat.FORMAT_TF_EXAMPLE)
@@ -60,7 +62,7 @@ class Ingest(base_beam_component.BaseBeamComponent):
 
     Component `outputs` contains:
       - `examples`: standard Examples with the splits `train` and `eval`; features `text` (and `text_2`),
-        `label`, `words` and slices.
+        `label`, `words`, slices and lists.
       - `report`: `report.json` with the counts and `quarantine.jsonl` with the bad rows.
     """
 
@@ -68,7 +70,14 @@ class Ingest(base_beam_component.BaseBeamComponent):
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)
 
     def __init__(
-        self, data: str, slices: str, inputs: str, code: str, quarantine_path: str, label: LabelKind = "class"
+        self,
+        data: str,
+        slices: str,
+        inputs: str,
+        code: str,
+        quarantine_path: str,
+        label: LabelKind = "class",
+        lists: str = "[]",
     ) -> None:
         """Makes the component; every parameter is part of TFX's cache key.
 
@@ -79,10 +88,12 @@ class Ingest(base_beam_component.BaseBeamComponent):
           code: fingerprint of the code: TFX sees a change of the code by it.
           quarantine_path: file that receives the bad rows even if the step fails.
           label: what the labels are.
+          lists: further columns, with any number of values in a row, as a JSON list.
         """
         spec = IngestSpec(
             data=data,
             slices=slices,
+            lists=lists,
             label=label,
             inputs=inputs,
             code=code,

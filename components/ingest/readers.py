@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from components.ingest import conll, delimited, documents, jsonl, parquet
+from components.ingest import conll, delimited, documents, jsonl, parquet, squad
 from components.ingest.files import InputFile, find_files, nearest, readable
 from components.ingest.records import UNREADABLE, BadRow, Row, bad_row
 from pipeline.config import DataConfig
@@ -28,6 +28,7 @@ READERS: dict[str, Reader] = {
     "parquet": Reader(parquet.columns, parquet.read),
     "documents": Reader(documents.columns, documents.read),
     "conll": Reader(conll.columns, conll.read),
+    "squad": Reader(squad.columns, squad.read),
 }
 
 
@@ -43,7 +44,7 @@ def read(file: InputFile, data: DataConfig, columns: Collection[str] | None = No
         yield bad_row(file.path, line + 1, UNREADABLE, str(error), "")
 
 
-def needed_columns(data: DataConfig, slices: Sequence[str] = ()) -> dict[str, str]:
+def needed_columns(data: DataConfig, slices: Sequence[str] = (), lists: Sequence[str] = ()) -> dict[str, str]:
     """Column -> the setting that names it."""
     named = {column: "data.text" for column in data.text_columns.values()}
     named |= dict.fromkeys(data.choice_columns, "data.choices")
@@ -56,17 +57,19 @@ def needed_columns(data: DataConfig, slices: Sequence[str] = ()) -> dict[str, st
         named.setdefault(name, "data.exclude")
     for name in slices:
         named.setdefault(name, "evaluation.slices")
+    for name in lists:
+        named.setdefault(name, "task")
     return named
 
 
-def check_inputs(data: DataConfig, slices: Sequence[str] = ()) -> list[InputFile]:
+def check_inputs(data: DataConfig, slices: Sequence[str] = (), lists: Sequence[str] = ()) -> list[InputFile]:
     """Opens each file and looks at its header and first record; what is wrong there is told before Beam starts."""
     files = find_files(data)
     for file in files:
         reader = READERS[file.format]
         with readable(file.path):
             known = reader.columns(file.path, data)
-            for name, setting in needed_columns(data, slices).items():
+            for name, setting in needed_columns(data, slices, lists).items():
                 if name not in known:
                     raise BertlineError(_missing_column(file, data, name, setting, known))
             if next(reader.read(file.path, data), None) is None:

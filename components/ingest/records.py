@@ -25,6 +25,9 @@ _UNUSABLE_CHARS = re.compile("[\0\ud800-\udfff]")
 _MARKED_BYTES = re.compile("[\udc00-\udcff]")
 
 
+Values = tuple[str, ...] | tuple[int, ...]
+
+
 class ListText(str):
     """A list of plain values as JSON: the form in which a column that may hold a list has one."""
 
@@ -35,6 +38,8 @@ class Row(NamedTuple):
     """First physical line of the record; in a Parquet file the number of the row. From 1."""
     values: dict[str, str | None]
     """Column -> its text; None where nothing is."""
+    lists: Mapping[str, Values] = {}
+    """Column -> its values, for a column that holds any number of them in a row."""
 
     @property
     def place(self) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from components.ingest.choices import NOT_A_CHOICE, as_index, choices_of
-from components.ingest.records import BadRow, Row, as_raw, bad_row
+from components.ingest.records import BadRow, Row, Values, as_raw, bad_row
 from models import tags
 from pipeline.config import CHOICES, DataConfig, LabelKind, Scheme
 
@@ -23,7 +23,7 @@ UNKNOWN_SPLIT = "unknown split"
 NOT_A_NUMBER = "label is not a number"
 WRONG_TAGS = "wrong tags"
 
-Features = dict[str, str | int | float | tuple[str, ...]]
+Features = dict[str, str | int | float | Values]
 
 Split = Literal["train", "eval"]
 SPLITS: tuple[Split, ...] = ("train", "eval")
@@ -32,7 +32,7 @@ SPLITS: tuple[Split, ...] = ("train", "eval")
 class KeptRow(NamedTuple):
     split: str
     features: Features
-    """`text` (and `text_2`, `choices`), `label`, `words` and the slice columns; what is missing has no key."""
+    """`text` (and `text_2`, `choices`), `label`, `words`, the slice columns and lists; what is missing has no key."""
     missing: tuple[str, ...]
     """Of the values of LACKING, what makes the row incomplete."""
 
@@ -40,7 +40,7 @@ class KeptRow(NamedTuple):
     def labels(self) -> tuple[str, ...]:
         """The classes that it names, if labels are classes: one at most, or one for each word."""
         label = self.features.get("label")
-        return label if isinstance(label, tuple) else (label,) if isinstance(label, str) else ()
+        return tuple(map(str, label)) if isinstance(label, tuple) else (label,) if isinstance(label, str) else ()
 
 
 def is_excluded(row: Row, data: DataConfig) -> bool:
@@ -118,7 +118,7 @@ def sort_row(
         where = columns.get(absent[0], ", ".join(data.choice_columns))
         return bad_row(row.file, row.line, what, f"{what} (column {where!r})", as_raw(row.values))
     words = sum(len(text.split()) for text in (*(present.get(name, "") for name in data.text_columns), *choices))
-    features: Features = {**present, "words": words}
+    features: Features = {**present, **row.lists, "words": words}
     if len(choices) >= 2:
         features[CHOICES] = tuple(choices)
     if label == "number" and "label" in present:

@@ -37,8 +37,11 @@ class ReadFile(beam.DoFn):
     BAD_ROWS = "bad_rows"
     TALLIES = "tallies"
 
-    def __init__(self, data: DataConfig, slices: Sequence[str], shards: int, label: LabelKind):
+    def __init__(
+        self, data: DataConfig, slices: Sequence[str], shards: int, label: LabelKind, lists: Sequence[str] = ()
+    ) -> None:
         self._data = data
+        self._columns = list(needed_columns(data, slices, lists))
         self._label: LabelKind = label
         self._slices = tuple(slices)
         self._shards = shards
@@ -46,7 +49,7 @@ class ReadFile(beam.DoFn):
     def process(self, numbered: tuple[int, InputFile]) -> Iterator[Any]:
         index, file = numbered
         tally, quarantined = Tally(), 0
-        for row in read(file, self._data, list(needed_columns(self._data, self._slices))):
+        for row in read(file, self._data, self._columns):
             result = row if isinstance(row, BadRow) else sort_row(row, self._data, file.split, self._slices, self._label)
             tally.add(row, result)
             if isinstance(result, BadRow):
@@ -141,6 +144,7 @@ def ingest(
     report_uri: str,
     keep_quarantine: str | None = None,
     label: LabelKind = "class",
+    lists: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Reads the raw files and writes Examples, `report.json` and `quarantine.jsonl`.
 
@@ -153,6 +157,7 @@ def ingest(
       keep_quarantine: path of a second quarantine file. TFX removes the outputs of a failed step, and this one is
         what the user is then sent to.
       label: what the labels are.
+      lists: columns with any number of values in a row, which become features as well.
 
     Returns:
       The report.
@@ -160,7 +165,7 @@ def ingest(
     Raises:
       BertlineError: the files cannot be read, too many rows are bad, or nothing can be learned from the rest.
     """
-    files = check_inputs(data, slices)
+    files = check_inputs(data, slices, lists)
     shards = count_shards(files)
     tf.io.gfile.makedirs(report_uri)
     report_path, quarantine_path = (os.path.join(report_uri, name) for name in ("report.json", "quarantine.jsonl"))
@@ -170,7 +175,7 @@ def ingest(
             | "Files" >> beam.Create(list(enumerate(files)))
             | "Spread" >> beam.Reshuffle()
             | "Read"
-            >> beam.ParDo(ReadFile(data, slices, shards, label)).with_outputs(
+            >> beam.ParDo(ReadFile(data, slices, shards, label, lists)).with_outputs(
                 ReadFile.BAD_ROWS, ReadFile.TALLIES, main="examples"
             )
         )

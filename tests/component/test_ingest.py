@@ -191,3 +191,23 @@ def test_the_caller_of_the_line_gets_a_plain_error_and_the_quarantine(tmp_path):
     with pytest.raises(BertlineError, match="30 of 90 rows"):
         run_line(DataConfig(path=str(path)), tmp_path)
     assert len((tmp_path / "keep" / "bad.jsonl").read_text().splitlines()) == 30
+
+
+def test_a_list_is_a_feature_of_as_many_values(tmp_path):
+    made = features_of(make_example({"text": "a", "answers": ("é", "b"), "answer_starts": (0, 7), "none": ()}))
+    assert made == {"text": [b"a"], "answers": ["é".encode(), b"b"], "answer_starts": [0, 7]}
+
+
+def test_questions_are_split_by_their_article_and_keep_their_answers(tmp_path):
+    text = "Ana left 北京."
+    asked = [{"id": f"q{at}", "question": f"Who {at}?", "answers": [{"text": "Ana", "answer_start": 0}]} for at in range(3)]
+    articles = [{"title": f"T{at}", "paragraphs": [{"context": f"{text} {at}", "qas": asked}]} for at in range(40)]
+    (tmp_path / "a.json").write_text(json.dumps({"data": articles}))
+    split = {"group": "title", "eval_share": 0.3}
+    data = DataConfig(path=str(tmp_path / "a.json"), format="squad", text=("question", "context"), label=None, split=split)
+    lists = ("answers", "answer_starts")
+    report = ingest(make_pipeline, data, ("title",), str(tmp_path / "ex"), str(tmp_path / "report"), lists=lists)
+    sides = [{features_of(record)["title"][0] for record in records_of(tmp_path, split)} for split in ("train", "eval")]
+    assert sum(map(len, sides)) == 40 and not sides[0] & sides[1] and report["kept"]["eval"] == 3 * len(sides[1])
+    one = features_of(records_of(tmp_path, "eval")[0])
+    assert one["answers"] == [b"Ana"] and one["text_2"][0].startswith(text.encode())

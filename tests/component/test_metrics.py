@@ -1,13 +1,14 @@
-"""Our metrics inside TFMA: combined by Beam over every slice, they are scikit-learn's, scipy's and seqeval's numbers."""
+"""Our metrics inside TFMA: combined by Beam over every slice, they are scikit-learn's, scipy's, seqeval's, SQuAD's."""
 
 import entities
 import numpy as np
 import pytest
 from scipy import stats
 from sklearn import metrics as sklearn_metrics
+from squad_reference import official_scores
 from tensorflow_model_analysis.metrics import metric_types
 
-from components.metrics import ConfusionScore, EntityScore, ValueScore
+from components.metrics import AnswerScore, ConfusionScore, EntityScore, ValueScore
 
 
 def measure(metrics, labels, predictions, weights):
@@ -97,3 +98,30 @@ def test_scores_of_entities_are_exact_whatever_the_rows_are_filled_up_to():
     for kind in "ab":
         of_type = [found[f"class/{kind}/{score}"] for score in ("precision", "recall", "f1")]
         assert of_type == pytest.approx(entities.scores(tags, answers, kind), abs=1e-6)
+
+
+def test_scores_of_answers_are_the_official_ones_and_rows_without_weight_do_not_count():
+    chance = np.random.default_rng(2)
+    words = ["the", "cat", "Café", "北京", "🎬", "a", "dog."]
+
+    def phrase():
+        return " ".join(chance.choice(words, size=chance.integers(1, 4)))
+
+    right = [[phrase() for _ in range(chance.integers(0, 4))] for _ in range(300)]
+    answers = [chance.choice([phrase(), "", *golds]) for golds in right]
+    weights = (chance.random(300) > 0.2).astype(float)
+    # As the graph gives them: bytes, with empty texts after the last one.
+    labels = [np.asarray([[text.encode() for text in golds] + [b""] * (4 - len(golds))], object) for golds in right]
+    predictions = [np.asarray(answer.encode(), object) for answer in answers]
+    names = ("ExactMatch", "AnswerF1", "HasAnswerExactMatch", "HasAnswerF1", "NoAnswerExactMatch")
+    found = measure([AnswerScore(name, name) for name in names], labels, predictions, weights)
+    rows = [(*official_scores(answer, golds), bool(golds)) for answer, golds in zip(answers, right, strict=True)]
+    exact, f1, answerable = (np.asarray(column)[weights > 0] for column in zip(*rows, strict=True))
+    expected = [exact.mean(), f1.mean(), exact[answerable].mean(), f1[answerable].mean(), exact[~answerable].mean()]
+    assert [found[name] for name in names] == pytest.approx(expected, abs=1e-6)
+    assert len(set(expected)) == 5
+
+
+def test_a_score_of_no_rows_is_no_number():
+    combiner = AnswerScore("NoAnswerExactMatch", "NoAnswerExactMatch").computations()[0].combiner
+    assert np.isnan(next(iter(combiner.extract_output(combiner.create_accumulator()).values())))

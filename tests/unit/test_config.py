@@ -55,6 +55,14 @@ def test_one_column_or_two_hold_the_texts(write):
     assert Config.from_json(pair.to_json()) == pair
 
 
+def test_answering_reads_squads_files_split_by_article(write):
+    asked = "name: qa\ntask: answering\ndata: {path: squad.json}\nevaluation: {thresholds: {f1: 0.8}}\n"
+    config = load(write(asked))
+    assert (config.data.format, config.data.label, config.data.split.group) == ("squad", None, "title")
+    assert config.data.text_columns == {"text": "question", "text_2": "context"} and config.text.seq_len == 384
+    assert load(write(asked), ["data.split.group=id", "text.seq_len=256"]).data.split.group == "id"
+
+
 @pytest.mark.parametrize("piece", ["URL", "[U RL]", "[]", "[URL", "[[A]]"])
 def test_a_reserved_piece_without_brackets_is_refused(write, piece):
     message = refusal(write(MINIMAL), [f'text.reserved=["{piece}"]'])

@@ -219,3 +219,9 @@ def test_the_same_pair_stays_on_one_side_and_a_shared_text_alone_does_not_hold_p
     grouped = pairs(split={"group": "premise"})
     together = {fate(row(premise="p", hypothesis=f"h{at}", label="x"), grouped).split for at in range(100)}
     assert len(same) == 1 and len(spread) == 2 and len(together) == 1
+
+
+def test_lists_of_a_row_become_features_of_their_own():
+    row = Row("a.json", 3, {"text": "a b", "label": "x"}, {"answers": ("a", "b"), "answer_starts": (0, 2)})
+    kept = sort_row(row, DataConfig(path="a.json", format="jsonl"), "train", ())
+    assert kept.features == {"text": "a b", "label": "x", "words": 2, "answers": ("a", "b"), "answer_starts": (0, 2)}
