@@ -59,7 +59,7 @@ def make_schema(
         feature = schema.feature.add(name=name, type=kind)
         feature.presence.min_fraction = 1.0
         feature.presence.min_count = 1
-        if name == "label" and label != "number":
+        if name == "label" and label in ("class", "tags"):
             feature.string_domain.value.extend(classes)
             feature.drift_comparator.infinity_norm.threshold = validation.label_drift
         elif name == "label":
