@@ -16,9 +16,8 @@ import tensorflow_model_analysis as tfma
 import tensorflow_text  # noqa: F401  the ops inside the exported models
 from tfx_bsl.tfxio import tf_example_record
 
-from components import metrics, rank_metrics
-from components.ranks import OF_RANKS
-from components.scores import OF_ANSWERS, OF_CONFUSION, OF_ENTITIES, OF_VALUES
+from components import metrics
+from components.metric_parts import PER_CLASS
 from components.verdict import OVERALL, ROWS, Slices, Verdict, check_metrics, judge, length_slice
 from models.task import Task
 from pipeline.config import EvaluationConfig
@@ -125,23 +124,10 @@ def _eval_config(task: Task, settings: EvaluationConfig, labels: Sequence[str], 
 
 def _metric(name: str, of: str, labels: Sequence[str]) -> tfma.MetricConfig:
     """A metric of TFMA's by the name of its class, or one of ours by the name of its score."""
-    config: dict[str, Any]
-    if of in OF_CONFUSION:
-        of, config = metrics.ConfusionScore.__name__, {"name": name, "score": of, "classes": len(labels)}
-    elif of in OF_ENTITIES:
-        of, config = metrics.EntityScore.__name__, {"name": name, "score": of, "labels": list(labels)}
-    elif of in OF_RANKS:
-        config = {"name": name, "score": of}
-        return tfma.MetricConfig(
-            class_name=rank_metrics.RankScore.__name__, module=rank_metrics.__name__, config=json.dumps(config)
-        )
-    elif of in OF_VALUES:
-        of, config = metrics.ValueScore.__name__, {"name": name, "score": of}
-    elif of in OF_ANSWERS:
-        of, config = metrics.AnswerScore.__name__, {"name": name, "score": of}
-    else:
+    if not metrics.is_ours(of):
         return tfma.MetricConfig(class_name=of, config=json.dumps({"name": name}))
-    return tfma.MetricConfig(class_name=of, module=metrics.__name__, config=json.dumps(config))
+    config = json.dumps({"name": name, "score": of, "labels": list(labels)})
+    return tfma.MetricConfig(class_name=metrics.Score.__name__, module=metrics.__name__, config=config)
 
 
 def _length_extractor(limits: Sequence[int]) -> Any:
@@ -178,8 +164,8 @@ def _per_class(found: Mapping[str, Any]) -> Slices:
     """The scores whose names say of which class they are."""
     classes: Slices = {}
     for metric, value in found.items():
-        if metric.startswith(metrics.PER_CLASS):
-            name, _, score = metric.removeprefix(metrics.PER_CLASS).rpartition("/")
+        if metric.startswith(PER_CLASS):
+            name, _, score = metric.removeprefix(PER_CLASS).rpartition("/")
             classes.setdefault(name, {})[score] = float(value["doubleValue"])
     return classes
 

@@ -1,4 +1,5 @@
-"""Scores that TFMA has not, as plain functions of a confusion matrix, of values, of entities, or of one answer.
+"""Scores that TFMA has not, as plain functions of a confusion matrix, of decisions, values, entities or
+answers.
 
 They agree with scikit-learn, scipy and seqeval: what would be divided by zero is 0 for a score of classes, and no number
 for a correlation of values that are all equal.
@@ -91,6 +92,68 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     return (ends - (counts - 1) / 2)[which]
 
 
+_LEAST_SHARE = 1e-7
+"""What Keras takes a share of 0 for, whose logarithm would be infinite."""
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """Sums over rows of which each class is true or not, and taken for true or not."""
+
+    counts: np.ndarray
+    """[classes, 3]: rows of which the class is true and taken for true, rows that it is taken for, rows that it is true of."""
+    rows: int = 0
+    exact: int = 0
+    """Rows of which every class is right."""
+    cross_entropy: float = 0.0
+    """The sum of each row's mean over the classes."""
+
+    @classmethod
+    def none(cls, classes: int) -> Decisions:
+        return cls(np.zeros((classes, 3), np.int64))
+
+    @classmethod
+    def of_row(cls, flags: np.ndarray, shares: np.ndarray) -> Decisions:
+        true, taken = flags > 0, shares > 0.5
+        right = np.clip(np.where(true, shares, 1 - shares).astype(float), _LEAST_SHARE, 1)
+        counts = np.stack([true & taken, taken, true], axis=1).astype(np.int64)
+        return cls(counts, 1, int((true == taken).all()), float(-np.log(right).mean()))
+
+    def __add__(self, other: Decisions) -> Decisions:
+        return Decisions(
+            self.counts + other.counts,
+            self.rows + other.rows,
+            self.exact + other.exact,
+            self.cross_entropy + other.cross_entropy,
+        )
+
+    def of_classes(self, labels: Sequence[str]) -> dict[str, dict[str, float]]:
+        """Precision, recall and F1 of each class, and the rows that it is true of."""
+        return {
+            label: {**_precision_recall_f1(*counts), "rows": float(counts[2])}
+            for label, counts in zip(labels, self.counts, strict=True)
+        }
+
+
+def decisions_micro_f1(sums: Decisions) -> float:
+    """F1 over the decisions of all classes together."""
+    return _precision_recall_f1(*sums.counts.sum(axis=0))["f1"]
+
+
+def decisions_macro_f1(sums: Decisions) -> float:
+    """Mean of the F1 of all classes; that of one which is never true nor taken for true is 0."""
+    return float(np.mean([_precision_recall_f1(*counts)["f1"] for counts in sums.counts]))
+
+
+def subset_accuracy(sums: Decisions) -> float:
+    """Share of the rows of which every class is right."""
+    return sums.exact / sums.rows if sums.rows else 0.0
+
+
+def decisions_cross_entropy(sums: Decisions) -> float:
+    return sums.cross_entropy / sums.rows if sums.rows else math.nan
+
+
 def _answerable(score: Callable[[str, Sequence[str]], float]) -> Callable[[str, Sequence[str]], float | None]:
     return lambda answer, right: score(answer, right) if right else None
 
@@ -130,9 +193,12 @@ class Entities:
         types = tuple(sorted({tag.type for name in labels if (tag := tags.parse(name)) and tag.role != tags.OUTSIDE}))
         return cls(types, np.zeros((len(types), 3), np.int64))
 
-    def of_type(self, name: str) -> dict[str, float]:
-        scores = _precision_recall_f1(*self.counts[self.types.index(name)])
-        return {**scores, "entities": float(self.counts[self.types.index(name), 2])}
+    def of_types(self) -> dict[str, dict[str, float]]:
+        """Precision, recall and F1 of each type, and how many of it there are."""
+        return {
+            name: {**_precision_recall_f1(*counts), "entities": float(counts[2])}
+            for name, counts in zip(self.types, self.counts, strict=True)
+        }
 
 
 def _precision_recall_f1(hits: float, answered: float, true: float) -> dict[str, float]:
@@ -163,6 +229,12 @@ OF_CONFUSION: Mapping[str, Callable[[Confusion], float]] = {
     "F1": f1,
     "MacroF1": macro_f1,
     "MicroF1": micro_f1,
+}
+OF_DECISIONS: Mapping[str, Callable[[Decisions], float]] = {
+    "DecisionsMicroF1": decisions_micro_f1,
+    "DecisionsMacroF1": decisions_macro_f1,
+    "SubsetAccuracy": subset_accuracy,
+    "DecisionsCrossEntropy": decisions_cross_entropy,
 }
 OF_VALUES: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
     "MeanSquaredError": mean_squared_error,

@@ -8,7 +8,7 @@ from sklearn import metrics as sklearn_metrics
 from squad_reference import official_scores
 from tensorflow_model_analysis.metrics import metric_types
 
-from components.metrics import AnswerScore, ConfusionScore, EntityScore, ValueScore
+from components.metrics import Score
 
 
 def measure(metrics, labels, predictions, weights):
@@ -46,7 +46,10 @@ def test_scores_of_classes_are_exact_however_the_parts_are_merged(classes):
     weights = (chance.random(500) > 0.2).astype(float)
     kept, predicted = weights > 0, shares.argmax(axis=1)
     found = measure(
-        [ConfusionScore(name, name, classes) for name in ("Matthews", "MacroF1", "MicroF1", "F1")], labels, shares, weights
+        [Score(name, name, [str(label) for label in range(classes)]) for name in ("Matthews", "MacroF1", "MicroF1", "F1")],
+        labels,
+        shares,
+        weights,
     )
     true, answer = labels[kept], predicted[kept]
     assert found["Matthews"] == pytest.approx(sklearn_metrics.matthews_corrcoef(true, answer), abs=1e-6)
@@ -64,7 +67,7 @@ def test_scores_of_values_are_exact_and_rows_without_weight_do_not_count():
     labels[weights == 0] = np.nan  # a row without a label has no weight
     kept = weights > 0
     names = ("Pearson", "Spearman", "MeanSquaredError")
-    found = measure([ValueScore(name, name) for name in names], labels, predictions[:, np.newaxis], weights)
+    found = measure([Score(name, name, []) for name in names], labels, predictions[:, np.newaxis], weights)
     true, answer = labels[kept], predictions[kept]
     assert found["Pearson"] == pytest.approx(stats.pearsonr(true, answer).statistic, abs=1e-6)
     assert found["Spearman"] == pytest.approx(stats.spearmanr(true, answer).statistic, abs=1e-6)
@@ -84,7 +87,7 @@ def test_scores_of_entities_are_exact_whatever_the_rows_are_filled_up_to():
 
     scores = ("EntityPrecision", "EntityRecall", "EntityF1", "WordAccuracy")
     found = measure(
-        [EntityScore(name, name, names) for name in scores],
+        [Score(name, name, names) for name in scores],
         [filled(tags, -1, 12) for tags in true],
         [filled(tags, 0, 15) for tags in given],
         weights,
@@ -114,7 +117,7 @@ def test_scores_of_answers_are_the_official_ones_and_rows_without_weight_do_not_
     labels = [np.asarray([[text.encode() for text in golds] + [b""] * (4 - len(golds))], object) for golds in right]
     predictions = [np.asarray(answer.encode(), object) for answer in answers]
     names = ("ExactMatch", "AnswerF1", "HasAnswerExactMatch", "HasAnswerF1", "NoAnswerExactMatch")
-    found = measure([AnswerScore(name, name) for name in names], labels, predictions, weights)
+    found = measure([Score(name, name, []) for name in names], labels, predictions, weights)
     rows = [(*official_scores(answer, golds), bool(golds)) for answer, golds in zip(answers, right, strict=True)]
     exact, f1, answerable = (np.asarray(column)[weights > 0] for column in zip(*rows, strict=True))
     expected = [exact.mean(), f1.mean(), exact[answerable].mean(), f1[answerable].mean(), exact[~answerable].mean()]
@@ -123,5 +126,23 @@ def test_scores_of_answers_are_the_official_ones_and_rows_without_weight_do_not_
 
 
 def test_a_score_of_no_rows_is_no_number():
-    combiner = AnswerScore("NoAnswerExactMatch", "NoAnswerExactMatch").computations()[0].combiner
+    combiner = Score("NoAnswerExactMatch", "NoAnswerExactMatch", []).computations()[0].combiner
     assert np.isnan(next(iter(combiner.extract_output(combiner.create_accumulator()).values())))
+
+
+def test_scores_of_several_classes_a_row_are_exact():
+    chance = np.random.default_rng(2)
+    true = chance.integers(2, size=(300, 4))
+    shares = np.clip(0.6 * true + chance.random((300, 4)) * 0.6, 0, 1)
+    taken = shares > 0.5
+    names = ("DecisionsMicroF1", "DecisionsMacroF1", "SubsetAccuracy", "DecisionsCrossEntropy")
+    labels = ["a", "b", "c", "d"]
+    found = measure([Score(name, name, labels) for name in names], true, shares, np.ones(300))
+    for average, name in (("micro", "DecisionsMicroF1"), ("macro", "DecisionsMacroF1")):
+        expected = sklearn_metrics.f1_score(true, taken, average=average)
+        assert found[name] == pytest.approx(expected, abs=1e-6)
+    assert found["SubsetAccuracy"] == pytest.approx(sklearn_metrics.accuracy_score(true, taken), abs=1e-6)
+    right = np.clip(np.where(true > 0, shares, 1 - shares), 1e-7, 1)
+    assert found["DecisionsCrossEntropy"] == pytest.approx(-np.log(right).mean(), abs=1e-6)
+    of_each = sklearn_metrics.f1_score(true, taken, average=None)
+    assert [found[f"class/{label}/f1"] for label in labels] == pytest.approx(of_each, abs=1e-6)

@@ -111,7 +111,7 @@ def test_scores_of_entities_are_those_of_seqeval(sentences):
     assert found.types == ("PER", "creative-work")
     for kind in found.types:
         expected = entities.scores(true, answers, kind)
-        of_type = found.of_type(kind)
+        of_type = found.of_types()[kind]
         assert [of_type[name] for name in ("precision", "recall", "f1")] == pytest.approx(expected, abs=1e-6)
         assert of_type["entities"] == sum(chunk[0] == kind for tags in true for chunk in entities.chunks(tags))
     words = [tag == answer for sentence in sentences for tag, answer in sentence]
@@ -134,3 +134,25 @@ def test_entities_add_up_however_the_parts_are_merged(sentences):
 
     whole, parts = of(sentences), of(sentences[::2]) + of(sentences[1::2])
     assert (whole.counts == parts.counts).all() and (whole.right, whole.words) == (parts.right, parts.words)
+
+
+@given(st.integers(1, 5).flatmap(lambda c: st.lists(st.lists(st.integers(0, 3), min_size=c, max_size=c), min_size=1)))
+@settings(deadline=None)
+def test_scores_of_several_classes_a_row_are_those_of_scikit_learn(rows):
+    drawn = np.asarray(rows)  # 0 to 3: neither, only true, only taken for true, both
+    true, taken = drawn % 2, drawn // 2
+    nothing = scores.Decisions.none(true.shape[1])
+    sums = sum((scores.Decisions.of_row(*row) for row in zip(true, taken.astype(float), strict=True)), nothing)
+    # scikit-learn takes a single column of 0 and 1 for two classes: beside one that is never anything it cannot.
+    spare = np.zeros((len(drawn), 1), int)
+    wide_true, wide_taken = np.hstack([true, spare]), np.hstack([taken, spare])
+    labels = list(range(true.shape[1]))
+    for score, average in ((scores.decisions_micro_f1, "micro"), (scores.decisions_macro_f1, "macro")):
+        expected = metrics.f1_score(wide_true, wide_taken, labels=labels, average=average, zero_division=0)
+        assert score(sums) == pytest.approx(expected, abs=1e-6)
+    assert scores.subset_accuracy(sums) == pytest.approx(metrics.accuracy_score(wide_true, wide_taken), abs=1e-6)
+    each = metrics.precision_recall_fscore_support(wide_true, wide_taken, labels=labels, zero_division=0)
+    found = sums.of_classes([str(label) for label in labels])
+    for at, label in enumerate(labels):
+        expected = [float(column[at]) for column in each]
+        assert list(found[str(label)].values()) == pytest.approx(expected, abs=1e-6)
