@@ -101,7 +101,7 @@ class Decisions:
     """Sums over rows of which each class is true or not, and taken for true or not."""
 
     counts: np.ndarray
-    """[classes, 3]: rows of which the class is true and taken for true, rows that it is taken for, rows that it is true of."""
+    """[classes, 3]: rows that a class is rightly taken for, rows that it is taken for, rows that it is true of."""
     rows: int = 0
     exact: int = 0
     """Rows of which every class is right."""

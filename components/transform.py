@@ -20,9 +20,10 @@ from tfx.utils import io_utils, json_utils
 from components.artifacts import Vocabulary
 from components.schema import labels_of
 from components.vocabulary import VOCABULARY_FILE
-from models.task import MISSING, Context, get_task
+from models.inputs import as_numbers
+from models.task import MISSING, Context, get_task, raw_features
 from models.text import TextEncoder
-from pipeline.config import CHOICES, TEXT_KEYS, TextConfig
+from pipeline.config import TEXT_KEYS, TextConfig
 
 
 def preprocessing_fn(inputs: Mapping[str, Any], custom_config: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,12 +41,10 @@ def preprocessing_fn(inputs: Mapping[str, Any], custom_config: Mapping[str, Any]
     )
     tft.annotate_asset(VOCABULARY_FILE, VOCABULARY_FILE)
     task = get_task(custom_config["task"])
-    columns = {name: first_values(column) for name, column in inputs.items() if column.dtype.name in MISSING}
-    columns |= {name: as_ragged(column) for name, column in inputs.items() if name == CHOICES}
-    columns |= {name: as_ragged(inputs[name]) for name in task.list_keys}
-    columns |= {name: tf.cast(as_ragged(inputs[name]), tf.int32) for name in task.number_keys}
-    if task.label == "tags":
-        columns["label"] = as_ragged(inputs["label"])
+    columns = {
+        name: as_numbers(as_ragged(inputs[name])) if raw.is_list else first_values(inputs[name])
+        for name, raw in raw_features(task, custom_config["text_keys"]).items()
+    }
     context = Context(encoder, tuple(custom_config["labels"]), text_keys=tuple(custom_config["text_keys"]))
     features = task.features(columns, context)
     # A tf.train.Example has integers of 64 bits only.

@@ -65,13 +65,17 @@ class Batch:
     """Of what is drawn for this batch in this epoch."""
 
 
+def as_numbers(values: tf.RaggedTensor) -> tf.RaggedTensor:
+    """Lists of whole numbers as all of the line has them: Examples know no integers but those of 64 bits."""
+    return tf.cast(values, tf.int32) if values.dtype == tf.int64 else values
+
+
 def read_rows(files: Sequence[str], feature_spec: Mapping[str, Any], batch_size: int) -> tf.data.Dataset:
     """The features of transformed TFRecords, as Transform made them, in batches."""
 
     def parse(records: tf.Tensor) -> dict[str, Any]:
         parsed = tf.io.parse_example(records, dict(feature_spec))
-        is_tokens = {name: isinstance(x, tf.RaggedTensor) and x.dtype == tf.int64 for name, x in parsed.items()}
-        return {name: tf.cast(x, tf.int32) if is_tokens[name] else x for name, x in parsed.items()}
+        return {name: as_numbers(x) if isinstance(x, tf.RaggedTensor) else x for name, x in parsed.items()}
 
     dataset = tf.data.TFRecordDataset(sorted(files), compression_type="GZIP", num_parallel_reads=1)
     return dataset.batch(batch_size).map(parse).prefetch(2)

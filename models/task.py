@@ -13,6 +13,21 @@ from pipeline.errors import BertlineError
 
 Tensors = dict[str, Any]
 
+class Raw(NamedTuple):
+    """A raw feature of an Example."""
+
+    dtype: str
+    is_list: bool = False
+    """Whether an Example has any number of its values, and not one."""
+
+
+LABELS: Mapping[LabelKind, Raw] = {
+    "class": Raw("string"),
+    "classes": Raw("string", is_list=True),
+    "number": Raw("float32"),
+    "index": Raw("int64"),
+    "tags": Raw("string", is_list=True),
+}
 MISSING = {"string": "", "float32": math.nan, "int64": -1}
 """What a raw text or label is in a graph where an Example has none, by its type."""
 
@@ -79,8 +94,8 @@ class Task:
     input_names: tuple[str, ...] = ()
     """What a caller of the served model names the texts; `text_keys` by default."""
     label: LabelKind | None = "class"
-    """What the raw feature `label` of an Example is: the name of a class, a number, which of the choices is right, or a tag
-    for each word; none where rows have no label."""
+    """What the raw feature `label` of an Example is: the name of a class, the names of any number of them, a number, which of
+    the choices is right, or a tag for each word; none where rows have no label."""
     list_keys: Mapping[str, Literal["string", "int64"]] = field(default_factory=dict)
     """Columns with any number of values in a row, and their type. They become raw features of the same names."""
     number_keys: tuple[str, ...] = ()
@@ -132,6 +147,17 @@ class Task:
     take_heads: Callable[[Any, Mapping[str, Any]], list[str]] | None = None
     """(model, a checkpoint's heads as `checkpoints.load_heads` gives them) -> takes over those that the task has too, and
     says in sentences what became of them."""
+
+
+def raw_features(task: Task, text_keys: Sequence[str]) -> dict[str, Raw]:
+    """Everything of an Example that `Task.features` reads, by its name."""
+    texts = () if task.number_keys else text_keys
+    return {
+        **{name: Raw("string", is_list=name == CHOICES) for name in texts},
+        **({"label": LABELS[task.label]} if task.label else {}),
+        **{name: Raw(dtype, is_list=True) for name, dtype in task.list_keys.items()},
+        **{name: Raw("int64", is_list=True) for name in task.number_keys},
+    }
 
 
 def expanded(task: Task, features: Tensors, context: Context, *, training: bool = False) -> Tensors:

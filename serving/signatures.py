@@ -10,8 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from models.inputs import TOKENS, padded
-from models.task import MISSING, Context, Task, expanded
+from models.inputs import TOKENS, as_numbers, padded
+from models.task import MISSING, Context, Task, expanded, raw_features
 from pipeline.config import CHOICES, TEXT_KEYS
 from serving.contract import DEFAULT_SIGNATURE, EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, TOKENIZE_SIGNATURE, write_card
 
@@ -60,17 +60,15 @@ class ServedModel(tf.Module):
 
     def _features(self, records: tf.Tensor) -> dict[str, Any]:
         """The features of raw Examples, as Transform makes them."""
-        kinds = dict.fromkeys(() if self._task.number_keys else self._context.text_keys, tf.string)
-        if self._task.label and self._task.label != "tags":
-            kinds["label"] = {"class": tf.string, "number": tf.float32, "index": tf.int64}[self._task.label]
-        spec: dict[str, Any] = {name: tf.io.FixedLenFeature([], kind, MISSING[kind.name]) for name, kind in kinds.items()}
-        spec |= {name: tf.io.RaggedFeature(tf.string) for name in kinds if name == CHOICES}
-        spec |= {name: tf.io.RaggedFeature(tf.int64) for name in self._task.number_keys}
-        if self._task.label == "tags":
-            spec["label"] = tf.io.RaggedFeature(tf.string)
-        spec |= {name: tf.io.RaggedFeature(tf.as_dtype(kind)) for name, kind in self._task.list_keys.items()}
-        columns = tf.io.parse_example(records, spec)
-        columns |= {name: tf.cast(columns[name], tf.int32) for name in self._task.number_keys}
+        raw = raw_features(self._task, self._context.text_keys)
+        spec = {
+            name: tf.io.RaggedFeature(tf.as_dtype(kind.dtype))
+            if kind.is_list
+            else tf.io.FixedLenFeature([], tf.as_dtype(kind.dtype), MISSING[kind.dtype])
+            for name, kind in raw.items()
+        }
+        parsed = tf.io.parse_example(records, spec)
+        columns = {name: as_numbers(value) if raw[name].is_list else value for name, value in parsed.items()}
         return self._task.features(columns, self._context)
 
     def _predict_examples(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:

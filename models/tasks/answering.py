@@ -203,6 +203,7 @@ TASK = Task(
     text_keys=TEXT_KEYS,
     min_texts=2,
     input_names=("question", "context"),
+    label=None,
     list_keys={"answers": "string", "answer_starts": "int64"},
     features=features,
     request=request,

@@ -1,0 +1,80 @@
+"""Any number of classes at once, for one text or a pair of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from models.pooled import PooledHead, request
+from models.task import Context, Metric, Output, Task, Tensors
+from pipeline.config import TEXT_KEYS
+
+
+def features(columns: Mapping[str, Any], context: Context) -> Tensors:
+    return {**request(columns, context), "label_flags": label_flags(columns["label"], context.labels)}
+
+
+def label_flags(names: tf.RaggedTensor, labels: tuple[str, ...]) -> tf.Tensor:
+    """[batch, (names)] string -> [batch, labels] int64: 1 for each label that is named; unknown names count nothing."""
+    named = names.to_tensor(default_value="")[:, :, tf.newaxis] == tf.constant(list(labels))
+    return tf.ensure_shape(tf.cast(tf.reduce_any(named, axis=1), tf.int64), [None, len(labels)])
+
+
+def loss(logits: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    flags = tf.cast(batch["label_flags"], logits.dtype)
+    return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(flags, logits), axis=1)
+
+
+def correct(logits: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """Share of the classes that are decided right."""
+    return tf.reduce_mean(tf.cast((logits > 0) == (batch["label_flags"] > 0), tf.float32), axis=1)
+
+
+def answer(logits: tf.Tensor, batch: Mapping[str, tf.Tensor], context: Context) -> Tensors:
+    """`labels` are those with more than half a share, the likeliest first, and empty ones after them."""
+    names = tf.constant(list(context.labels))
+    probabilities = tf.nn.sigmoid(logits)
+    shares, order = tf.math.top_k(probabilities, len(context.labels))
+    return {
+        "labels": tf.where(shares > 0.5, tf.gather(names, order), ""),
+        "probabilities": probabilities,
+        # Every output has the batch as its first dimension: TensorFlow Serving splits batches along it.
+        "classes": tf.tile(names[tf.newaxis], [tf.shape(logits)[0], 1]),
+    }
+
+
+def readable(given: Mapping[str, Any]) -> str:
+    ranked = sorted(zip(given["probabilities"], given["classes"], strict=True), reverse=True)
+    found = [f"{name.decode()} {share:.3f}" for share, name in ranked if share > 0.5]
+    share, name = ranked[0]
+    return "  ".join(found) or f"none; the nearest is {name.decode()} {share:.3f}"
+
+
+def targets(features: Mapping[str, tf.Tensor]) -> Tensors:
+    flags = features["label_flags"]
+    return {"label_flags": flags, "label_weight": tf.ones_like(flags[:, 0], tf.float32)}
+
+
+TASK = Task(
+    name="multilabel",
+    text_keys=TEXT_KEYS,
+    label="classes",
+    features=features,
+    request=request,
+    build=lambda encoder, context, dropout, seed: PooledHead(encoder, len(context.labels), dropout, seed),
+    loss=loss,
+    correct=correct,
+    answer=answer,
+    readable=readable,
+    measure=answer,
+    targets=targets,
+    outputs={"": Output("probabilities", "label_flags", "label_weight")},
+    metrics={
+        "micro_f1": Metric("DecisionsMicroF1"),
+        "macro_f1": Metric("DecisionsMacroF1"),
+        "subset_accuracy": Metric("SubsetAccuracy"),
+        "cross_entropy": Metric("DecisionsCrossEntropy", better="lower"),
+    },
+)
