@@ -100,7 +100,7 @@ def _unknown_classes(
     counts = {**_label_counts(current), **report["labels"].get(split, {})}
     unknown = sorted(counts.keys() - set(classes), key=lambda name: (-counts[name], name))
     labels, rows = sum(counts.values()), _rows(current)
-    of_all = f"{rows:,} rows" if labels <= rows else f"{labels:,} words"  # that have a class each
+    of_all = f"{rows:,} rows" if labels <= rows else f"{labels:,} labels"
     for name in unknown[:MOST_CLASSES]:
         close = difflib.get_close_matches(name, classes, n=1)
         known = f"the nearest is {close[0]!r}" if close else f"they are {_listed(classes)}"

@@ -24,6 +24,7 @@ from components.anomalies import Report, Statistics, explain, validate
 from components.artifacts import IngestReport
 from components.schema import read_schema
 from models import tags
+from models.task import LABELS
 from pipeline.config import DataConfig, LabelKind, ValidationConfig
 from pipeline.errors import BertlineError
 
@@ -46,20 +47,24 @@ def make_schema(
     classes: Sequence[str] = data.labels or sorted(report["labels"]["train"])
     if label == "tags":
         classes = _checked_tags(data.labels) or tags.complete(classes)
-    if data.label and label in ("class", "tags") and len(classes) < 2:
+    least = {"class": 2, "tags": 2, "classes": 1}.get(label, 0)
+    if data.label and len(classes) < least:
         raise BertlineError(
             f"The training rows have {f'only the class {classes[0]!r}' if classes else 'no labels'} in column"
-            f" {data.label!r}, and two classes are the least to learn from; check data.label and data.split."
+            f" {data.label!r}, and {('one class is', 'two classes are')[least - 1]} the least to learn from; check"
+            " data.label and data.split."
         )
     schema = Schema()
-    of_label = {"label": {"class": BYTES, "tags": BYTES, "number": FLOAT, "index": INT}[label]} if data.label else {}
+    types = {"string": BYTES, "float32": FLOAT, "int64": INT}
+    of_label = {"label": types[LABELS[label].dtype]} if data.label else {}
     kinds = dict.fromkeys(data.columns_of_texts, BYTES) | of_label | {"words": INT}
     for name, kind in kinds.items():
         # No shapes: a row may lack a feature, and it is for the gate to say so.
         feature = schema.feature.add(name=name, type=kind)
-        feature.presence.min_fraction = 1.0
-        feature.presence.min_count = 1
-        if name == "label" and label in ("class", "tags"):
+        if not (name == "label" and label == "classes"):  # a row may have none of them
+            feature.presence.min_fraction = 1.0
+            feature.presence.min_count = 1
+        if name == "label" and least:
             feature.string_domain.value.extend(classes)
             feature.drift_comparator.infinity_norm.threshold = validation.label_drift
         elif name == "label":
@@ -69,7 +74,7 @@ def make_schema(
     for name in slices:
         schema.feature.add(name=name, type=BYTES)
     for name, kind in (lists or {}).items():
-        schema.feature.add(name=name, type=BYTES if kind == "string" else INT)
+        schema.feature.add(name=name, type=types[kind])
     return schema
 
 

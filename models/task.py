@@ -13,6 +13,7 @@ from pipeline.errors import BertlineError
 
 Tensors = dict[str, Any]
 
+
 class Raw(NamedTuple):
     """A raw feature of an Example."""
 
@@ -94,8 +95,8 @@ class Task:
     input_names: tuple[str, ...] = ()
     """What a caller of the served model names the texts; `text_keys` by default."""
     label: LabelKind | None = "class"
-    """What the raw feature `label` of an Example is: the name of a class, the names of any number of them, a number, which of
-    the choices is right, or a tag for each word; none where rows have no label."""
+    """What the raw feature `label` of an Example is: the name of a class, or of any number of them, a number, which of the
+    choices is right, or a tag for each word; none where rows have no label."""
     list_keys: Mapping[str, Literal["string", "int64"]] = field(default_factory=dict)
     """Columns with any number of values in a row, and their type. They become raw features of the same names."""
     number_keys: tuple[str, ...] = ()

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 Formats = Literal["csv", "tsv", "jsonl", "parquet", "documents", "conll", "squad"]
 Reading = Literal["original", "huggingface"]
-LabelKind = Literal["class", "number", "index", "tags"]
+LabelKind = Literal["class", "classes", "number", "index", "tags"]
 """What a label is; the task says it. An index counts a row's choices from 0; tags are classes, one for each word."""
 Scheme = Literal["any", "IOB1", "IOB2", "IOBES", "BILOU", "BMES"]
 TEXT_KEYS = ("text", "text_2")
@@ -69,8 +69,10 @@ class DataConfig(Frozen):
     """What `label` calls the first of the choices, where it numbers them. Letters (A, b) and names of columns are
     understood as well."""
     label: str | None = "label"
-    """Column that holds the class, the number to learn, which of the choices is right, or the tags of the words; none for a
-    task that learns from text alone."""
+    """Column that holds the class or the classes, the number to learn, which of the choices is right, or the tags of the
+    words; none for a task that learns from text alone."""
+    label_delimiter: str = Field(default=",", min_length=1)
+    """What stands between the classes of a row, for the task multilabel; a JSON list needs none."""
     documents: Literal["empty lines", "headings"] = "empty lines"
     """Of plain text: what parts its documents; headings are written ` = Title = `, as in WikiText."""
     sentences: Literal["lines", "split"] = "lines"
@@ -109,6 +111,11 @@ class DataConfig(Frozen):
     @property
     def choice_columns(self) -> tuple[str, ...]:
         return (self.choices,) if isinstance(self.choices, str) else self.choices
+
+    @property
+    def list_columns(self) -> tuple[str, ...]:
+        """Columns that may hold a list, in a format that has lists: of choices, of classes, of words and their tags."""
+        return (*self.choice_columns, *self.text_columns.values(), *([self.label] if self.label else []))
 
     @property
     def columns_of_texts(self) -> dict[str, str | tuple[str, ...]]:

@@ -33,6 +33,7 @@ from components.tracking import Tracker
 from components.trainer import HISTORY
 from components.verdict import FILE_NAME as VERDICT
 from components.verdict import Verdict
+from models.task import get_task
 from pipeline.config import Config, without_password
 from pipeline.errors import BertlineError
 from pipeline.summary import Summary, majority
@@ -160,7 +161,8 @@ class LocalEngine(LocalDagRunner):
                 "excluded": report["excluded"],
                 "quarantined": report["quarantined"],
             }
-            summary.baseline["majority"] = majority(report["labels"]["eval"])
+            if get_task(self._config.task).label != "classes":  # of several at once no one is always right
+                summary.baseline["majority"] = majority(report["labels"]["eval"])
         elif step == "Trainer":
             self._history = Path(outputs["model_run"].uri, HISTORY)
             if summary.steps[-1]["cached"]:

@@ -60,4 +60,4 @@ def columns(path: str, data: DataConfig) -> list[str]:
 
 def read(path: str, data: DataConfig, columns: Collection[str] | None = None) -> Iterator[Row | BadRow]:
     for number, line, found in objects(path, data):
-        yield found if isinstance(found, BadRow) else make_row(path, number, found, columns, line, data.choice_columns)
+        yield found if isinstance(found, BadRow) else make_row(path, number, found, columns, line, data.list_columns)

@@ -39,7 +39,7 @@ def read(path: str, data: DataConfig, columns: Collection[str] | None = None) ->
             for batch in file.iter_batches(_BATCH_ROWS, columns=kept):
                 for values in _plain(batch):
                     number += 1
-                    yield make_row(path, number, values, columns, list_columns=data.choice_columns)
+                    yield make_row(path, number, values, columns, list_columns=data.list_columns)
     except pa.ArrowException as error:
         raise _broken(path, error) from None
 

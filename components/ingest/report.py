@@ -134,7 +134,7 @@ def judge(
     kept_rows = f"{sum(kept.values()):,} rows"
     if not classes:
         raise BertlineError(f"No label in {kept_rows}: column {data.label!r} is empty; check data.label.")
-    if len(classes) == 1:
+    if len(classes) == 1 and label != "classes":
         raise BertlineError(
             f"There is only one class {next(iter(classes))!r} in {kept_rows} (column {data.label!r}), so there is"
             " nothing to learn; check data.label and data.exclude."

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import re
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from components.ingest.choices import NOT_A_CHOICE, as_index, choices_of
-from components.ingest.records import BadRow, Row, Values, as_raw, bad_row
+from components.ingest.records import NESTED, BadRow, ListText, Row, Values, as_raw, bad_row
 from models import tags
 from pipeline.config import CHOICES, DataConfig, LabelKind, Scheme
 
@@ -38,7 +39,7 @@ class KeptRow(NamedTuple):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The classes that it names, if labels are classes: one at most, or one for each word."""
+        """The classes that it names, if labels are classes: one at most, any number, or one for each word."""
         label = self.features.get("label")
         return tuple(map(str, label)) if isinstance(label, tuple) else (label,) if isinstance(label, str) else ()
 
@@ -82,10 +83,34 @@ def as_number(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def as_classes(text: str, delimiter: str) -> tuple[str, ...]:
+    """
+    >>> as_classes("funny; sad;funny;", ";"), as_classes('["a, b", "c"]', ",")
+    (('funny', 'sad'), ('a, b', 'c'))
+    """
+    names = as_list(text)
+    if names is None:
+        names = text.split(delimiter)
+    return tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
+
+
+def as_list(text: str) -> list[str] | None:
+    """The values of a JSON list, or None of any other text."""
+    if not isinstance(text, ListText) and not text.lstrip().startswith("["):
+        return None
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return [str(value) for value in found] if isinstance(found, list) else None
+
+
 def tagged_words(text: str | None, label: str | None, scheme: Scheme) -> Features | str:
-    """The features of words and of their tags, both written with spaces between; or what is wrong with them."""
-    # Not at every white space of Unicode: a wide space may be a word of its own.
-    words, names = (re.findall(r"[^ \t\r\n]+", value or "") for value in (text, label))
+    """The features of words and of their tags, both lists or written with spaces between; or what is wrong with them."""
+    words, names = (_parted(value or "") for value in (text, label))
+    for word in words:
+        if not re.fullmatch(_WORD, word):
+            return f"the word {word!r} is empty or has a space in it; make it two words, each with its tag"
     if text is not None and label is not None and len(words) != len(names):
         return f"{len(words)} words and {len(names)} tags; each word has one tag"
     if problem := tags.problem(names, scheme):
@@ -93,6 +118,16 @@ def tagged_words(text: str | None, label: str | None, scheme: Scheme) -> Feature
     given: Features = {"text": " ".join(words), "label": tuple(names), "words": len(words)}
     missing = {"text": text is None, "label": label is None}
     return {name: value for name, value in given.items() if not missing.get(name)}
+
+
+_NO_VALUES = "[]"
+"""A list without values is as good as nothing, in a file with lists or without."""
+_WORD = r"[^ \t\r\n]+"
+"""Not up to every white space of Unicode: a wide space may be a word of its own."""
+
+
+def _parted(text: str) -> list[str]:
+    return json.loads(text) if isinstance(text, ListText) else re.findall(_WORD, text)
 
 
 def sort_row(
@@ -106,8 +141,15 @@ def sort_row(
         return split
     columns = data.text_columns | ({"label": data.label} if data.label else {})
     given = {name: row.values.get(column) for name, column in columns.items()}
-    present = {name: value for name, value in given.items() if value is not None and value.strip()}
-    absent = [name for name in columns if name not in present]
+    present = {name: value for name, value in given.items() if value is not None and value.strip() not in ("", _NO_VALUES)}
+    for name, value in present.items():
+        if isinstance(value, ListText) and not (label == "tags" or (label == "classes" and name == "label")):
+            hint = "; the task multilabel learns from lists" if name == "label" else ""
+            reason = f"column {columns[name]!r} holds a list where one value belongs{hint}"
+            return bad_row(row.file, row.line, NESTED, reason, as_raw(row.values))
+    # A row of which no class is named has none of them, where it may have several.
+    needed = [name for name in columns if not (name == "label" and label == "classes")]
+    absent = [name for name in needed if name not in present]
     choices = choices_of(row, data) if data.choices else []
     if isinstance(choices, BadRow):
         return choices
@@ -121,6 +163,8 @@ def sort_row(
     features: Features = {**present, **row.lists, "words": words}
     if len(choices) >= 2:
         features[CHOICES] = tuple(choices)
+    if label == "classes" and "label" in present:
+        features["label"] = as_classes(present["label"], data.label_delimiter)
     if label == "number" and "label" in present:
         number = as_number(present["label"])
         if number is None:

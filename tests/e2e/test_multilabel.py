@@ -52,7 +52,7 @@ def line(tmp_path_factory):
 def test_every_class_is_learned_by_itself(line):
     metrics = line.summary["metrics"]
     assert metrics["subset_accuracy"] >= 0.8 > 0.3  # always one set of classes is right in less than a third of the rows
-    assert metrics["micro_f1"] >= 0.9 and line.summary["baseline"]["majority"] == {}
+    assert metrics["micro_f1"] >= 0.9 and "majority" not in line.summary["baseline"]
 
 
 def test_the_evaluators_numbers_are_those_of_scikit_learn_on_the_served_models_answers(line):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from components.ingest import conll, records
-from components.ingest.files import find_files
+from components.ingest.files import InputFile, find_files
 from components.ingest.readers import check_inputs, read
 from components.ingest.records import BadRow, Row
 from components.ingest.rows import WRONG_TAGS, sort_row
@@ -151,6 +151,18 @@ def test_words_and_tags_may_stand_in_two_columns_of_any_file():
     kept = sorted_row("Ada  Lovelace wrote\n", "B-PER I-PER O")
     assert kept.features == {"text": "Ada Lovelace wrote", "label": ("B-PER", "I-PER", "O"), "words": 3}
     assert kept.labels == ("B-PER", "I-PER", "O") and kept.missing == ()
+
+
+def test_words_and_tags_may_be_lists_of_a_jsonl_file(tmp_path):
+    lines = ['{"tokens": ["Ada", "wrote\u3000much"], "tags": ["B-PER", "O"]}', '{"tokens": ["Ada wrote"], "tags": ["O"]}']
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join([*lines, '{"tokens": [], "tags": []}']), encoding="utf-8")
+    data = DataConfig(path=str(path), text="tokens", label="tags")
+    rows = read(InputFile(str(path), "jsonl", None), data, ("tokens", "tags"))
+    kept, bad, empty = (sort_row(row, data, "train", (), "tags") for row in rows)
+    assert kept.features == {"text": "Ada wrote\u3000much", "label": ("B-PER", "O"), "words": 2}
+    assert bad.kind == WRONG_TAGS and bad.line == 2 and "'Ada wrote'" in bad.reason
+    assert len(empty.missing) == 2
 
 
 def test_a_row_whose_tags_do_not_fit_is_bad():

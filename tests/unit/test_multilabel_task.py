@@ -79,13 +79,13 @@ def fate(label, kind="classes", **settings):
 
 
 def test_classes_are_parted_by_the_delimiter_and_named_once():
-    assert fate(" sad , funny,sad,").classes == ["sad", "funny"]
-    assert fate("sad|very, very funny", label_delimiter="|").classes == ["sad", "very, very funny"]
+    assert fate(" sad , funny,sad,").labels == ("sad", "funny")
+    assert fate("sad|very, very funny", label_delimiter="|").labels == ("sad", "very, very funny")
 
 
 def test_a_row_may_have_none_of_the_classes():
     kept = fate(None)
-    assert kept.missing == () and kept.classes == [] and "label" not in kept.features
+    assert kept.missing == () and kept.labels == () and "label" not in kept.features
 
 
 def rows_of(tmp_path, *lines):
@@ -97,7 +97,7 @@ def rows_of(tmp_path, *lines):
 
 def test_a_json_list_names_the_classes(tmp_path):
     data, rows = rows_of(tmp_path, '{"text": "a", "label": ["x, y", 2]}', '{"text": "b", "label": []}')
-    assert [sort_row(row, data, "train", (), "classes").classes for row in rows] == [["x, y", "2"], []]
+    assert [sort_row(row, data, "train", (), "classes").labels for row in rows] == [("x, y", "2"), ()]
 
 
 def test_a_list_where_one_class_belongs_is_a_bad_row(tmp_path):

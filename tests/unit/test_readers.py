@@ -191,7 +191,8 @@ def test_jsonl_values_become_text(tmp_path):
         ('{"label": ' + "1" * 5000 + "}", records.JSON, "not usable JSON"),
         ('{"text": "\\ud800", "label": "x"}', records.UNUSABLE, "lone surrogate (\\ud800) at position 1"),
         ('{"text": "a\\u0000", "label": "x"}', records.UNUSABLE, "a NUL character at position 2"),
-        ('{"text": ["a"], "label": "x"}', records.NESTED, "column 'text' holds a list"),
+        ('{"text": {"a": 1}, "label": "x"}', records.NESTED, "column 'text' holds a mapping"),
+        ('{"text": ["a", ["b"]], "label": "x"}', records.NESTED, "column 'text' holds a list where one value belongs"),
         (b'{"text": "\xff"}', records.ENCODING, "0xFF"),
     ],
 )
