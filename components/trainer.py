@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import tensorflow as tf
 import tensorflow_transform as tft
@@ -23,6 +23,7 @@ from components.transform import vocabulary_of
 from models import checkpoints, inputs, training
 from models.encoder import Encoder, EncoderSize
 from models.packed_rows import pack_rows
+from models.skew import class_counts, class_weights
 from models.task import Context, Task, expanded, get_task
 from models.tasks.pretraining import PHASE
 from models.text import TextEncoder
@@ -31,6 +32,7 @@ from serving.contract import ENCODER
 from serving.signatures import ServedModel, export
 
 HISTORY = "history.jsonl"
+_SHOWN = 20
 
 
 def run_fn(args: Any) -> None:
@@ -92,11 +94,14 @@ def train_and_export(
         expand = partial(expanded, task, context=context, training=True)
         return replace(inputs.read_corpus(files, feature_spec, expand), prepare=prepare)
 
+    train_rows = corpus(train_files, True)
+    if settings.class_weights and task.weigh and task.class_key:
+        train_rows = weighed(task, train_rows, settings.class_weights, labels)
     result = training.train(
         lambda: make_model(task, context, model, settings.seed),
         task,
         settings,
-        phases_of(corpus(train_files, True), settings, text, pretraining),
+        phases_of(train_rows, settings, text, pretraining),
         corpus(eval_files, False),
         checkpoint_folder=checkpoint_folder,
         report=lambda record: events.emit(events.Training(record)),
@@ -133,6 +138,22 @@ def train_and_export(
         file.write("".join(json.dumps(record) + "\n" for record in result.history))
     shutil.rmtree(checkpoint_folder)  # finished: the next training of this kind starts afresh
     return result
+
+
+def weighed(
+    task: Task, rows: inputs.Corpus, setting: Literal["balanced"] | Mapping[str, float], labels: Sequence[str]
+) -> inputs.Corpus:
+    """The rows, with what each class weighs in the loss."""
+    key, weigh, prepare = str(task.class_key), task.weigh, rows.prepare
+    counts = class_counts({**rows.targets, **rows.others}[key], len(labels))
+    weights = class_weights(setting, counts, labels)
+    shown = ", ".join(f"{label} {weight:.3g}" for label, weight in list(zip(labels, weights, strict=True))[:_SHOWN])
+    events.emit(events.Note(f"weights of the classes: {shown}{', …' if len(labels) > _SHOWN else ''}"))
+
+    def prepared(batch: dict[str, tf.Tensor], seed: tf.Tensor) -> dict[str, tf.Tensor]:
+        return weigh(prepare(batch, seed) if prepare else batch, tf.constant(weights, tf.float32))  # type: ignore[misc]
+
+    return replace(rows, prepare=prepared)
 
 
 def phases_of(

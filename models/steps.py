@@ -37,7 +37,7 @@ def step_function(
     def gradients(batch: Tensors) -> tuple[list[Any], tf.Tensor]:
         with tf.GradientTape() as tape:
             logits = in_float32(model(batch, training=True))
-            loss = tf.reduce_sum(batch["weight"] * task.loss(logits, batch))
+            loss = tf.reduce_sum(batch["weight"] * _smoothed(task, logits, batch, settings.label_smoothing))
             scaled = loss * optimizer.loss_scale
         accuracy = tf.reduce_sum(batch["weight"] * task.correct(logits, batch))
         real = tf.cast(batch["mask"], tf.float32) * tf.cast(batch["weight"] > 0, tf.float32)[:, tf.newaxis]
@@ -58,6 +58,13 @@ def step_function(
         return numbers[0], numbers[1], numbers[2]
 
     return step
+
+
+def _smoothed(task: Task, logits: Any, batch: Tensors, share: float) -> tf.Tensor:
+    losses = task.loss(logits, batch)
+    if share and task.spread_loss:
+        return (1 - share) * losses + share * task.spread_loss(logits, batch)
+    return losses
 
 
 def _accumulated(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from pipeline.config import CHOICES, TEXT_KEYS, LabelKind, PretrainingConfig
+from pipeline.config import CHOICES, TEXT_KEYS, LabelKind, PretrainingConfig, TrainingConfig
 from pipeline.errors import BertlineError
 
 Tensors = dict[str, Any]
@@ -116,6 +116,13 @@ class Task:
     """(encoder, context, dropout, seed) -> a new Keras model from a batch to outputs, each time that it is called."""
     loss: Callable[[Any, Mapping[str, Any]], Any]
     """(outputs, batch) -> one loss an example, [batch]."""
+    spread_loss: Callable[[Any, Mapping[str, Any]], Any] | None = None
+    """(outputs, batch) -> the mean of the losses that an example would have if each class were the right one, [batch]: what
+    label smoothing mixes in."""
+    class_key: str | None = None
+    """The feature with what is learned to tell apart: the id of a class (-1 is none) of a row or of each word, or flags."""
+    weigh: Callable[[Tensors, Any], Tensors] | None = None
+    """(batch, [classes]) -> the batch with what each class weighs in its loss."""
     correct: Callable[[Any, Mapping[str, Any]], Any]
     """(outputs, batch) -> share of each example that is answered right, for the progress bar and the learning curve; NaN
     where an answer is not right or wrong."""
@@ -186,6 +193,19 @@ def check_label(task: Task, column: str | None) -> None:
     """Refuses a config with a label that the task would not look at, before the run starts."""
     if task.label is None and column is not None:
         raise BertlineError(f"data.label: the task {task.name} learns from the texts alone; leave it out.")
+
+
+def check_training(task: Task, training: TrainingConfig, crf: bool) -> None:
+    """Refuses settings that the task's loss does not know, before the run starts."""
+    together = "with model.crf, which learns whole rows of tags" if crf else f"of the task {task.name}"
+    if training.label_smoothing and (crf or task.spread_loss is None):
+        raise BertlineError(f"training.label_smoothing: the loss {together} cannot be smoothed; leave it out.")
+    if training.class_weights and (crf or task.weigh is None):
+        raise BertlineError(f"training.class_weights: the loss {together} has no weights of classes; leave them out.")
+    if training.sampling != "natural" and task.label != "class":
+        raise BertlineError(
+            f"training.sampling: rows of the task {task.name} do not have one class each to be drawn by; leave it out."
+        )
 
 
 def get_task(name: str) -> Task:

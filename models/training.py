@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from models.curves import Curves
 from models.optimizer import Optimizer
 from models.recompute import recompute_layers
 from models.resume import Checkpoint
+from models.skew import drawn_rows
 from models.steps import evaluator, step_function
 from models.task import Task
 from pipeline.config import TrainingConfig
@@ -116,7 +117,7 @@ def train(
     for phase in phases:
         _check(phase.settings, strategy.num_replicas_in_sync, phase.rows, eval_rows)
     phase_of = [number for number, phase in enumerate(phases) for _ in range(phase.settings.epochs)]  # by epoch
-    plans = [_plan(phases[number], epoch) for epoch, number in enumerate(phase_of)]
+    plans = [_plan(phases[number], epoch, task.class_key) for epoch, number in enumerate(phase_of)]
     ends = np.cumsum([len(planned) for planned in plans])
     total_steps = int(ends[-1])
 
@@ -220,9 +221,13 @@ def _check(settings: TrainingConfig, replicas: int, train_rows: inputs.Corpus, e
         )
 
 
-def _plan(phase: Phase, epoch: int) -> list[inputs.Batch]:
-    settings = phase.settings
-    return inputs.plan(phase.rows.lengths, settings.batch_size, settings.buckets, seed=settings.seed, epoch=epoch)
+def _plan(phase: Phase, epoch: int, class_key: str | None) -> list[inputs.Batch]:
+    (rows, settings), lengths = phase, phase.rows.lengths
+    if settings.sampling == "natural" or class_key is None:
+        return inputs.plan(lengths, settings.batch_size, settings.buckets, seed=settings.seed, epoch=epoch)
+    drawn = drawn_rows(rows.targets[class_key], settings.sampling, seed=settings.seed, epoch=epoch)
+    planned = inputs.plan(lengths[drawn], settings.batch_size, settings.buckets, seed=settings.seed, epoch=epoch)
+    return [replace(batch, rows=drawn[batch.rows]) for batch in planned]
 
 
 def _prepared(model: Any, settings: TrainingConfig) -> Any:

@@ -22,7 +22,7 @@ from components.transform import Transform
 from components.validation import DataGate, SchemaFromConfig
 from components.verdict import check_metrics
 from components.vocabulary import VocabularyGen
-from models.task import check_label, check_texts, get_task
+from models.task import check_label, check_texts, check_training, get_task
 from pipeline.config import Config
 from pipeline.fingerprints import code_fingerprint, file_fingerprint
 
@@ -41,6 +41,7 @@ def create_pipeline(config: Config) -> Pipeline:
     text_keys = list(config.data.columns_of_texts)
     check_texts(task, text_keys)
     check_label(task, config.data.label)
+    check_training(task, config.training, config.model.crf)
     check_metrics(task, config.evaluation, len(config.data.labels))
     check_inputs(config.data, config.evaluation.slices, list(task.list_keys))
     task_module = f"models.tasks.{config.task}"

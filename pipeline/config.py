@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -316,6 +316,14 @@ class TrainingConfig(Frozen):
     encoder, and they are added up into its weights before the export."""
     lora_alpha: float = Field(default=16.0, gt=0)
     """Strength of the adapters: their product is multiplied by alpha / rank."""
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    """Share of each target that is dealt out to all classes alike, so that the model is less sure of itself."""
+    class_weights: Literal["balanced"] | dict[str, Annotated[float, Field(gt=0, le=10_000)]] | None = None
+    """How much what is learned from each class counts, for skewed data: `balanced`, by how rare a class is, or
+    {seldom: 5, often: 1}. Held-out rows are measured as they are."""
+    sampling: Literal["natural", "square_root", "balanced"] = "natural"
+    """How often the rows of each class are drawn in an epoch: as they are, by the square root of how many there are, or
+    equally often."""
     early_stopping: int | None = Field(default=None, ge=1)
     """Stop after so many epochs in a row without a lower loss on the held-out rows."""
     keep: Literal["last", "best"] = "last"

@@ -71,6 +71,13 @@ class Chooser(keras.Model):
         return tf.where(batch["firsts_mask"], tf.cast(scores, tf.float32), MASKED)
 
 
+def spread_loss(scores: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    some = batch["firsts_mask"]
+    count = tf.maximum(tf.math.count_nonzero(some, axis=-1, dtype=tf.float32), 1.0)
+    mean = tf.reduce_sum(tf.where(some, scores, 0.0), axis=-1) / count
+    return tf.reduce_logsumexp(scores, axis=-1) - mean
+
+
 def answer(scores: tf.Tensor, batch: Mapping[str, tf.Tensor], context: Context) -> Tensors:
     """Which ending it is, its text, and the share of each; -1 and no text where there is none to choose from."""
     nothing = [[0, 0], [0, 1]]  # one more column, to be found where no row has an ending
@@ -109,6 +116,7 @@ TASK = Task(
     request=request,
     build=lambda encoder, context, dropout, seed: Chooser(encoder, dropout, seed),
     loss=classification.loss,
+    spread_loss=spread_loss,
     correct=classification.correct,
     answer=answer,
     readable=readable,

@@ -28,6 +28,15 @@ def loss(logits: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
     return tf.nn.sparse_softmax_cross_entropy_with_logits(tf.maximum(batch["label_id"], 0), logits)
 
 
+def spread_loss(logits: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    return tf.reduce_logsumexp(logits, axis=-1) - tf.reduce_mean(logits, axis=-1)
+
+
+def weigh(batch: Tensors, weights: tf.Tensor) -> Tensors:
+    """Each row by its class."""
+    return {**batch, "weight": batch["weight"] * tf.gather(weights, tf.maximum(batch["label_id"], 0))}
+
+
 def correct(logits: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
     return tf.cast(tf.argmax(logits, axis=-1) == batch["label_id"], tf.float32)
 
@@ -61,6 +70,9 @@ TASK = Task(
     request=request,
     build=lambda encoder, context, dropout, seed: PooledHead(encoder, len(context.labels), dropout, seed),
     loss=loss,
+    spread_loss=spread_loss,
+    class_key="label_id",
+    weigh=weigh,
     correct=correct,
     answer=answer,
     readable=readable,

@@ -23,8 +23,21 @@ def label_flags(names: tf.RaggedTensor, labels: tuple[str, ...]) -> tf.Tensor:
 
 
 def loss(logits: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    flags = tf.cast(batch["label_flags"], logits.dtype)
-    return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(flags, logits), axis=1)
+    return _mean(tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(batch["label_flags"], logits.dtype), logits), batch)
+
+
+def spread_loss(logits: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    return _mean(tf.nn.softplus(logits) - logits / 2, batch)
+
+
+def _mean(losses: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """Over the classes."""
+    return tf.reduce_mean(losses * batch["flag_weights"] if "flag_weights" in batch else losses, axis=1)
+
+
+def weigh(batch: Tensors, weights: tf.Tensor) -> Tensors:
+    """A class that a row has by its weight; that a row has it not weighs 1."""
+    return {**batch, "flag_weights": tf.where(batch["label_flags"] > 0, weights, 1.0)}
 
 
 def correct(logits: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
@@ -65,6 +78,9 @@ TASK = Task(
     request=request,
     build=lambda encoder, context, dropout, seed: PooledHead(encoder, len(context.labels), dropout, seed),
     loss=loss,
+    spread_loss=spread_loss,
+    class_key="label_flags",
+    weigh=weigh,
     correct=correct,
     answer=answer,
     readable=readable,

@@ -16,6 +16,7 @@ from models import crf, tags
 from models.encoder import Dropout, Encoder
 from models.packing import most_context
 from models.task import Context, Metric, Output, Task, Tensors
+from models.tasks import classification
 
 _PACE = 10.0
 """Transitions start from nothing, at a learning rate that is made for an encoder: they go so many times as fast."""
@@ -161,6 +162,15 @@ def loss(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
     return tf.reduce_sum(batch["word_share"] * losses, axis=1)
 
 
+def spread_loss(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    return tf.reduce_sum(batch["word_share"] * classification.spread_loss(outputs["scores"], batch), axis=1)
+
+
+def weigh(batch: Tensors, weights: tf.Tensor) -> Tensors:
+    """Each word by its tag."""
+    return {**batch, "word_share": batch["word_share"] * tf.gather(weights, tf.maximum(batch["tag_ids"], 0))}
+
+
 def correct(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
     """By each word's own scores: the best way through all of them is looked for when the model is asked."""
     right = tf.argmax(outputs["scores"], axis=-1, output_type=tf.int32) == batch["tag_ids"]
@@ -289,6 +299,9 @@ TASK = Task(
     prepare=prepare,
     build=lambda encoder, context, dropout, seed: Tagger(encoder, len(context.labels), context.crf, dropout, seed),
     loss=loss,
+    spread_loss=spread_loss,
+    class_key="tag_ids",
+    weigh=weigh,
     correct=correct,
     answer=answer,
     readable=readable,

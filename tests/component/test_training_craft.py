@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from test_training import CONTEXT, TASK, losses, rows, settings
 
+from components.trainer import weighed
 from models import inputs
 from models.curves import Curves
 from models.encoder import Encoder, EncoderSize
@@ -291,3 +292,45 @@ def test_curves_are_replaced_by_those_of_the_history(tmp_path):
     second.write({"step": 3, "loss": 0.125})
     second.close()
     assert events(tmp_path / "run") == {("loss", 1, 0.75), ("eval_loss", 2, 0.5), ("loss", 3, 0.125)}
+
+
+def skewed(count=320, rare=16, seed=0):
+    """One row in twenty is of class 1, and what tells it apart is seen in one row in four of the other class too."""
+    corpus = rows(count, seed)
+    values, labels = np.full_like(corpus.values, 8), np.arange(count) % (count // rare) == 0  # nothing to learn by heart
+    alike = np.random.default_rng(seed).random(count) < 0.25
+    for start, label, same in zip(corpus.starts, labels, alike, strict=False):
+        values[start + 1] = 7 if label or same else 6
+    return replace(corpus, values=values, targets={"label_id": labels.astype(np.int64)})
+
+
+@pytest.mark.parametrize("changes", [{}, {"sampling": "balanced"}, {"class_weights": "balanced"}])
+def test_a_rare_class_is_found_where_it_weighs_more_or_is_drawn_oftener(tmp_path, changes):
+    training = settings(epochs=6, learning_rate=1e-2, **changes)
+    corpus = skewed()
+    if training.class_weights:
+        corpus = weighed(TASK, corpus, training.class_weights, ("no", "yes"))
+    result = train(build_without_noise, TASK, training, corpus, skewed(seed=1), checkpoint_folder=tmp_path)
+    held_out = skewed(seed=1)
+    found = 0
+    for batch in inputs.batches(held_out, inputs.plan(held_out.lengths, 16, (8, 16), seed=None), 16):
+        answers = tf.argmax(result.model(batch), axis=-1)
+        found += int(tf.reduce_sum(tf.cast((answers == 1) & (batch["label_id"] == 1) & (batch["weight"] > 0), tf.int32)))
+    # It is likelier not to be there than to be, whatever is seen: only who looks for it finds it.
+    assert found == (16 if changes else 0)
+
+
+def test_a_training_on_drawn_rows_that_was_killed_ends_with_the_same_weights(tmp_path):
+    training = settings(epochs=3, sampling="square_root", label_smoothing=0.1, checkpoint_steps=7)
+    whole = train(build, TASK, training, skewed(), skewed(seed=1), checkpoint_folder=tmp_path / "whole")
+
+    def stop(record):
+        if getattr(record, "total_steps", 0) and record.step == 33:
+            raise Stop
+
+    with pytest.raises(Stop):
+        train(build, TASK, training, skewed(), skewed(seed=1), checkpoint_folder=tmp_path / "killed", report=stop)
+    again = train(build, TASK, training, skewed(), skewed(seed=1), checkpoint_folder=tmp_path / "killed")
+    assert again.resumed_at == 28
+    for path, value in values(whole.model).items():
+        np.testing.assert_array_equal(value, values(again.model)[path], err_msg=path)
