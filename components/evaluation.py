@@ -17,8 +17,9 @@ import tensorflow_text  # noqa: F401  the ops inside the exported models
 from tfx_bsl.tfxio import tf_example_record
 
 from components import metrics
-from components.metric_parts import PER_CLASS
+from components.metrics import PER_CLASS
 from components.verdict import OVERALL, ROWS, Slices, Verdict, check_metrics, judge, length_slice
+from models.score_families import family_of
 from models.task import Task
 from pipeline.config import EvaluationConfig
 from serving.contract import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE
@@ -124,7 +125,7 @@ def _eval_config(task: Task, settings: EvaluationConfig, labels: Sequence[str], 
 
 def _metric(name: str, of: str, labels: Sequence[str]) -> tfma.MetricConfig:
     """A metric of TFMA's by the name of its class, or one of ours by the name of its score."""
-    if not metrics.is_ours(of):
+    if family_of(of) is None:
         return tfma.MetricConfig(class_name=of, config=json.dumps({"name": name}))
     config = json.dumps({"name": name, "score": of, "labels": list(labels)})
     return tfma.MetricConfig(class_name=metrics.Score.__name__, module=metrics.__name__, config=config)

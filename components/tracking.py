@@ -66,8 +66,7 @@ class Tracker:
     def hear(self, event: events.Event) -> None:
         """Takes an event in microseconds; the thread writes it."""
         if isinstance(event, events.Training):
-            record = vars(event.record)
-            self._log_record(record)
+            self._log_record(event.record.numbers())
         elif isinstance(event, events.StepFinished):
             self._measure(f"step/{event.name}/seconds", event.seconds, 0)
             self._work.put(lambda: self._tag(f"step.{event.name}", "cached" if event.cached else "run"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,9 +22,10 @@ from components.schema import labels_of
 from components.transform import vocabulary_of
 from models import checkpoints, inputs, training
 from models.encoder import Encoder, EncoderSize
+from models.held_out import scorer
 from models.packed_rows import pack_rows
 from models.skew import class_counts, class_weights
-from models.task import Context, Task, expanded, get_task
+from models.task import Context, Task, Tensors, expanded, get_task
 from models.tasks.pretraining import PHASE
 from models.text import TextEncoder
 from pipeline.config import ModelConfig, PhaseConfig, PretrainingConfig, TextConfig, TrainingConfig
@@ -94,6 +95,9 @@ def train_and_export(
         expand = partial(expanded, task, context=context, training=True)
         return replace(inputs.read_corpus(files, feature_spec, expand), prepare=prepare)
 
+    def held_out() -> Iterable[Tensors]:
+        return inputs.read_rows(eval_files, feature_spec, settings.batch_size)
+
     train_rows = corpus(train_files, True)
     if settings.class_weights and task.weigh and task.class_key:
         train_rows = weighed(task, train_rows, settings.class_weights, labels)
@@ -104,13 +108,13 @@ def train_and_export(
         phases_of(train_rows, settings, text, pretraining),
         corpus(eval_files, False),
         checkpoint_folder=checkpoint_folder,
+        score=scorer(task, context, held_out),
         report=lambda record: events.emit(events.Training(record)),
     )
     if result.resumed_at:
         events.emit(events.Note(f"training went on from the checkpoint at step {result.resumed_at}"))
     if task.tune:
-        rows = inputs.read_rows(eval_files, feature_spec, settings.batch_size)
-        context = replace(context, tuned=task.tune(result.model, context, rows))
+        context = replace(context, tuned=task.tune(result.model, context, held_out()))
         for what, value in context.tuned.items():
             events.emit(events.Note(f"{what} {value:.4f}, tuned on the held-out rows"))
     card = {

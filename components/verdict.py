@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
-from components.scores import per_class
+from models.scores import per_class
 from models.task import Task
 from pipeline.config import EvaluationConfig
 from pipeline.errors import BertlineError

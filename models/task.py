@@ -63,7 +63,7 @@ class Metric:
     """One number of the evaluation: a metric of TFMA over an output, or a function of another metric."""
 
     tfma: str = ""
-    """A class of TFMA or Keras, or a score of `components/scores.py`."""
+    """A class of TFMA or Keras, or a score of `models/score_families.py`."""
     output: str = ""
     of: str = ""
     function: Callable[[float], float] | None = None

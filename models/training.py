@@ -9,8 +9,8 @@ follows from the seed, so a training that was killed ends with the very weights 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,6 +43,9 @@ class StepRecord:
     learning_rate: float
     tokens_per_second: float
 
+    def numbers(self) -> dict[str, float]:
+        return asdict(self)
+
 
 @dataclass(frozen=True, kw_only=True)
 class EpochRecord:
@@ -52,6 +55,13 @@ class EpochRecord:
     epoch: int
     eval_loss: float
     eval_accuracy: float
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """The task's own metrics."""
+
+    def numbers(self) -> dict[str, float]:
+        """All of them side by side. Where the task measures its accuracy itself, that is the one."""
+        found = {name: value for name, value in asdict(self).items() if name != "scores"}
+        return {**found, **{f"eval_{name}": value for name, value in self.scores.items()}}
 
 
 class Phase(NamedTuple):
@@ -99,6 +109,7 @@ def train(
     eval_rows: inputs.Corpus,
     *,
     checkpoint_folder: Path,
+    score: Callable[[Any], Mapping[str, float]] | None = None,
     report: Callable[[StepRecord | EpochRecord], None] = lambda record: None,
     tensorboard_folder: Path | None = None,
 ) -> TrainingResult:
@@ -108,6 +119,7 @@ def train(
       build_model: makes a model; called in the strategy's scope, after the seeds are set. It is called a second time for
         the model that is returned where the trained one has adapters or computes in another way.
       train_rows: or phases, gone through one after the other; epochs and steps are counted over all of them.
+      score: (model) -> the task's own metrics on the held-out rows, if it has any.
       report: is told of every step and every epoch.
       tensorboard_folder: of this training's events, if `settings.tensorboard`; `tensorboard/NAME` beside the checkpoint
         folder by default, with the checkpoint folder's name.
@@ -147,9 +159,9 @@ def train(
     curves = Curves(events, checkpoint.history) if settings.tensorboard else None
 
     def tell(record: StepRecord | EpochRecord) -> None:
-        checkpoint.record(asdict(record))
+        checkpoint.record(record.numbers())
         if curves:
-            curves.write(asdict(record))
+            curves.write(record.numbers())
         report(record)
 
     try:
@@ -187,7 +199,8 @@ def train(
                     checkpoint.save(step)
             eval_loss, eval_accuracy = evaluate(eval_rows, phases[-1].settings)  # held-out rows are as long as the last's
             held_out.judge(step, eval_loss, lambda: _trained(model) if settings.keep == "best" else {})
-            tell(EpochRecord(step=step, epoch=epoch + 1, eval_loss=eval_loss, eval_accuracy=eval_accuracy))
+            scores = score(model) if score else {}
+            tell(EpochRecord(step=step, epoch=epoch + 1, eval_loss=eval_loss, eval_accuracy=eval_accuracy, scores=scores))
             checkpoint.save(step)
     finally:
         if curves:

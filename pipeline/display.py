@@ -100,8 +100,10 @@ class Display:
 
     def _show_training(self, record: Any) -> None:
         if hasattr(record, "eval_loss"):
-            accuracy = "" if math.isnan(record.eval_accuracy) else f", accuracy {record.eval_accuracy:.4f}"
-            self._console.print(f"  epoch {record.epoch}: held-out loss {record.eval_loss:.4f}{accuracy}")
+            names = ("accuracy", *(name for name in record.scores if name != "accuracy"))
+            found = {name: record.numbers()[f"eval_{name}"] for name in names}
+            scores = "".join(f", {name} {value:.4f}" for name, value in found.items() if not math.isnan(value))
+            self._console.print(f"  epoch {record.epoch}: held-out loss {record.eval_loss:.4f}{scores}")
             return
         detail = f"loss {record.loss:.4f}  {record.tokens_per_second:,.0f} tokens/s"
         if self._live:

@@ -96,6 +96,13 @@ class Line:
     def steps_run(self) -> list[str]:
         return [step["name"] for step in self.summary["steps"] if not step["cached"]]
 
+    def scores_while_training(self) -> dict[str, tuple[float, float]]:
+        """The task's own metrics after the last epoch, as the Trainer measured them, each beside the Evaluator's."""
+        history = [json.loads(line) for line in (self.artifact("Trainer", "model_run") / "history.jsonl").open()]
+        last = [record for record in history if "eval_loss" in record][-1]
+        measured = self.summary["metrics"]
+        return {name: (last[f"eval_{name}"], value) for name, value in measured.items() if f"eval_{name}" in last}
+
     def artifact(self, step: str, output: str) -> Path:
         """The newest artifact of a step."""
         folder = self.workspace / "pipelines" / "tiny" / "artifacts" / step / output

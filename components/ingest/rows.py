@@ -184,6 +184,6 @@ def sort_row(
             return bad_row(row.file, row.line, WRONG_TAGS, tagged, as_raw(row.values))
         features |= tagged
     for name in slices:
-        if (value := row.values.get(name)) is not None:
-            features[name] = value
+        if (sliced := row.values.get(name)) is not None:
+            features[name] = sliced
     return KeptRow(split, features, tuple(LACKING[name] for name in absent))

@@ -138,3 +138,9 @@ def test_predict_without_a_model_says_what_to_do(tmp_path):
     assert nothing.exit_code == 1 and "`bertline run` does" in nothing.output
     wrong = CliRunner().invoke(main, ["predict", "--model", str(tmp_path), "text"])
     assert wrong.exit_code == 1 and "there is no SavedModel here" in wrong.output
+
+
+def test_the_scores_while_training_are_the_evaluators(finished_line):
+    pairs = finished_line.scores_while_training()
+    assert set({"accuracy", "f1", "macro_f1", "micro_f1", "matthews"}) <= set(pairs)
+    assert all(one == pytest.approx(other, abs=1e-6) for one, other in pairs.values()), pairs

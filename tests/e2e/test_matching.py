@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from lines import Line, write_config, write_csv
 from scipy import stats
 
-from components.ranks import ranks, reciprocal_rank
+from models.ranks import ranks, reciprocal_rank
 from pipeline.cli import main
 
 # A thing and what it does: no word of a first text is in a second one, so that only learning brings them together.
@@ -154,3 +154,9 @@ def test_scores_in_any_unit_are_learned_by_their_order(similarity):
     given = serve(text=rows["text"], text_2=rows["text_2"])["similarity"].numpy().astype(np.float64)
     spearman = stats.spearmanr(given, rows["label"].numpy()).statistic
     assert similarity.summary["metrics"]["spearman"] == pytest.approx(spearman, abs=1e-4)
+
+
+def test_the_scores_while_training_are_the_evaluators(matching):
+    pairs = matching.scores_while_training()
+    assert set({"mrr", "recall_at_1"}) <= set(pairs)
+    assert all(one == pytest.approx(other, abs=1e-6) for one, other in pairs.values()), pairs

@@ -94,3 +94,9 @@ def test_predict_says_so_where_there_is_none(line):
     some, none = CliRunner().invoke(main, asked).output.splitlines()
     assert "loud" in some and "sad" in some and "funny" not in some
     assert none.startswith("none; the nearest is ")
+
+
+def test_the_scores_while_training_are_the_evaluators(line):
+    pairs = line.scores_while_training()
+    assert set({"micro_f1", "macro_f1", "subset_accuracy", "cross_entropy"}) <= set(pairs)
+    assert all(one == pytest.approx(other, abs=1e-6) for one, other in pairs.values()), pairs

@@ -130,3 +130,9 @@ def test_an_allowed_row_without_a_number_has_no_weight(line, tmp_path):
     assert done.exit_code == 0, done.output
     summary = other.summary
     assert summary["metrics"]["rows"] < summary["rows"]["eval"] and np.isfinite(summary["metrics"]["mean_squared_error"])
+
+
+def test_the_scores_while_training_are_the_evaluators(line):
+    pairs = line.scores_while_training()
+    assert set({"pearson", "spearman", "mean_squared_error"}) <= set(pairs)
+    assert all(one == pytest.approx(other, abs=1e-6) for one, other in pairs.values()), pairs

@@ -166,3 +166,9 @@ def test_a_word_without_a_tag_is_told_by_file_and_line_and_nothing_is_written(li
     quarantine = (other.workspace / "pipelines" / "tiny" / "quarantine.jsonl").read_text().splitlines()
     assert [json.loads(row)["line"] for row in quarantine] == [5, 7]  # the second breaks the scheme that was named
     assert not list(other.workspace.glob("pipelines/tiny/artifacts/Ingest/examples/*"))
+
+
+def test_the_scores_while_training_are_the_evaluators(line):
+    pairs = line.scores_while_training()
+    assert set({"f1", "precision", "recall", "accuracy"}) <= set(pairs)
+    assert all(one == pytest.approx(other, abs=1e-6) for one, other in pairs.values()), pairs

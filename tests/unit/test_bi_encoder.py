@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 from wordpiece import VOCAB, write_vocab
 
-from components.ranks import OF_RANKS, ranks
 from models.encoder import Encoder, EncoderSize
 from models.inputs import padded
+from models.ranks import OF_RANKS, ranks
 from models.task import Context, check_label, check_texts, get_task
 from models.text import TextEncoder
 from pipeline.config import TEXT_KEYS

@@ -1,0 +1,67 @@
+"""The task's own scores on held-out rows, while a model is trained: what TFMA will measure at the end.
+
+What is tuned after the training, as the margin of an answer, is not known yet: scores that depend on it may still rise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any
+
+import tensorflow as tf
+
+from models.inputs import padded
+from models.precision import in_float32
+from models.score_families import FAMILIES, family_of
+from models.task import Context, Task, Tensors, expanded
+
+
+def scorer(task: Task, context: Context, rows: Callable[[], Iterable[Tensors]]) -> Callable[[Any], dict[str, float]] | None:
+    """(model) -> its scores on the rows, by their names in the task; None for a task that has no scores of ours.
+
+    Args:
+      rows: gives the features of the held-out rows, in batches, each time that it is called.
+    """
+    outputs = sorted({metric.output for name, metric in task.metrics.items() if name in _ours(task, context.labels)})
+    if not outputs:
+        return None
+
+    @cache  # traced once, not after each epoch
+    def asked(model: Any) -> Callable[[Tensors], Tensors]:
+        @tf.function(reduce_retracing=True, autograph=False)
+        def ask(features: Tensors) -> Tensors:
+            batch = task.for_evaluation(padded(expanded(task, features, context)))
+            return {**task.measure(in_float32(model(batch, training=False)), batch, context), **task.targets(features)}
+
+        return ask
+
+    def score(model: Any) -> dict[str, float]:
+        ask = asked(model)
+        sums = {(output, of): FAMILIES[of].none(context.labels) for output in outputs for of in _families(task, output)}
+        for features in rows():
+            answers = {name: value.numpy() for name, value in ask(features).items()}
+            for (output, of), found in sums.items():
+                named = task.outputs[output]
+                columns = (answers[named.label], answers[named.prediction], answers[named.weight])
+                for label, prediction, weight in zip(*columns, strict=True):
+                    if weight > 0:
+                        found = FAMILIES[of].add(found, label, prediction, context.labels)
+                sums[output, of] = found
+        wholes = {key: FAMILIES[key[1]].whole(found) for key, found in sums.items()}
+        scores = {}
+        for name in _ours(task, context.labels):
+            metric, of = task.metrics[name], str(family_of(task.metrics[name].tfma))
+            scores[name] = FAMILIES[of].scores[metric.tfma](wholes[metric.output, of])
+        return scores
+
+    return score
+
+
+def _ours(task: Task, labels: Sequence[str]) -> list[str]:
+    return [name for name, metric in task.metrics.items() if family_of(metric.tfma) and metric.is_measured(len(labels))]
+
+
+def _families(task: Task, output: str) -> list[str]:
+    found = (family_of(metric.tfma) for metric in task.metrics.values() if metric.output == output)
+    return sorted({family for family in found if family})

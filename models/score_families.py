@@ -1,0 +1,134 @@
+"""Scores by the sums over rows that they follow from.
+
+The training measures its held-out rows after each epoch, and TFMA measures every slice: both add rows up by the same
+family, so their numbers agree. Sums are exact whatever the order in which rows are added and parts are merged.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from models import tags
+from models.ranks import OF_RANKS, ranks
+from models.scores import (
+    OF_ANSWERS,
+    OF_CONFUSION,
+    OF_DECISIONS,
+    OF_ENTITIES,
+    OF_VALUES,
+    Decisions,
+    Entities,
+)
+
+Scores = Mapping[str, Callable[[Any], float]]
+
+
+@dataclass(frozen=True)
+class Family:
+    """What is added up, and the scores that follow from it."""
+
+    scores: Scores
+    none: Callable[[Sequence[str]], Any]
+    """(labels) -> the sum over no row."""
+    add: Callable[[Any, np.ndarray, np.ndarray, Sequence[str]], Any]
+    """(sum, label, prediction, labels) -> the sum with one row more."""
+    merge: Callable[[Any, Any], Any]
+    whole: Callable[[Any], Any] = staticmethod(lambda found: found)
+    """(sum over all rows) -> what the scores are functions of."""
+    of_classes: Callable[[Any, Sequence[str]], dict[str, dict[str, float]]] | None = None
+    """(sum, labels) -> the scores of each class, where they have any of their own."""
+
+
+def family_of(score: str) -> str | None:
+    """The name of the family that a score is of; None for one that is not ours."""
+    return next((name for name, family in FAMILIES.items() if score in family.scores), None)
+
+
+def _add_confusion(found: np.ndarray, label: np.ndarray, shares: np.ndarray, labels: Sequence[str]) -> np.ndarray:
+    found[int(np.ravel(label)[0]), int(np.argmax(shares))] += 1
+    return found
+
+
+def _add_values(found: tuple[array, array], label: np.ndarray, value: np.ndarray, labels: Sequence[str]) -> Any:
+    found[0].append(float(np.ravel(value)[0]))
+    found[1].append(float(np.ravel(label)[0]))
+    return found
+
+
+def _add_entities(found: Entities, label: np.ndarray, answer: np.ndarray, labels: Sequence[str]) -> Entities:
+    true = [labels[tag] if tag >= 0 else None for tag in np.ravel(label).astype(int)]
+    given = [labels[tag] if tag >= 0 else tags.OUTSIDE for tag in np.ravel(answer).astype(int)]
+    # Rows are filled up to the longest of their batch, and words without any piece have no answer.
+    given = [*given, *[tags.OUTSIDE] * len(true)][: len(true)]
+    return found.add(given, true)
+
+
+def _add_answers(found: np.ndarray, label: np.ndarray, answer: np.ndarray, labels: Sequence[str]) -> np.ndarray:
+    """[scores, 2]: what the answers of the rows that count for a score add to it, and how many such rows there are."""
+    right = [text.decode() for text in np.ravel(label).tolist() if text]
+    given = np.ravel(answer).tolist()[0].decode(errors="replace")
+    for at, score in enumerate(OF_ANSWERS.values()):
+        if (value := score(given, right)) is not None:
+            found[at] += value, 1
+    return found
+
+
+def _mean_of(at: int) -> Callable[[np.ndarray], float]:
+    return lambda found: float(found[at, 0] / found[at, 1]) if found[at, 1] else float("nan")
+
+
+def _add_vectors(found: list, label: np.ndarray, vectors: np.ndarray, labels: Sequence[str]) -> list:
+    """Of each row what its candidate is, and both vectors, one after the other."""
+    found.append((int(np.ravel(label)[0]), np.ravel(vectors).astype(np.float64)))
+    return found
+
+
+def _places(rows: list) -> np.ndarray:
+    """Every question is compared with every candidate of the rows, and with no other."""
+    if not rows:
+        return np.zeros(0, np.int64)
+    names, both = zip(*rows, strict=True)
+    questions, candidates = np.split(np.stack(both), 2, axis=1)
+    return ranks(questions, candidates, np.asarray(names))
+
+
+FAMILIES: Mapping[str, Family] = {
+    # Labels that are ids of classes, predictions that are their shares.
+    "confusion": Family(
+        OF_CONFUSION, lambda labels: np.zeros((len(labels), len(labels)), np.int64), _add_confusion, lambda a, b: a + b
+    ),
+    # A number each: ranks need the values of all rows beside each other, 16 bytes a row.
+    "values": Family(
+        {name: lambda found, of=score: of(*found) for name, score in OF_VALUES.items()},  # type: ignore[misc]
+        lambda labels: (array("d"), array("d")),
+        _add_values,
+        lambda a, b: (a[0] + b[0], a[1] + b[1]),
+        whole=lambda found: (np.asarray(found[0]), np.asarray(found[1])),
+    ),
+    # Labels of 0 and 1 and predictions that are shares, one of each a class.
+    "decisions": Family(
+        OF_DECISIONS,
+        lambda labels: Decisions.none(len(labels)),
+        lambda found, label, shares, labels: found + Decisions.of_row(np.ravel(label), np.ravel(shares)),
+        lambda a, b: a + b,
+        of_classes=Decisions.of_classes,
+    ),
+    # Ids of tags, one a word; -1 is no tag.
+    "entities": Family(
+        OF_ENTITIES, Entities.none, _add_entities, lambda a, b: a + b, of_classes=lambda found, labels: found.of_types()
+    ),
+    # Predictions that are a text, labels that are right ones.
+    "answers": Family(
+        {name: _mean_of(at) for at, name in enumerate(OF_ANSWERS)},
+        lambda labels: np.zeros((len(OF_ANSWERS), 2)),
+        _add_answers,
+        lambda a, b: a + b,
+    ),
+    # Predictions that are two vectors, labels that say which text the second is of.
+    "ranks": Family(OF_RANKS, lambda labels: [], _add_vectors, lambda a, b: a + b, whole=_places),
+}
