@@ -91,14 +91,7 @@ def create_pipeline(config: Config) -> Pipeline:
             examples=examples,
             vocabulary=vocabulary.outputs["vocabulary"],
             text=text,
-            pretraining=config.pretraining.model_dump_json(
-                exclude={
-                    "static": True,
-                    "next_sentence": True,
-                    "pack": True,
-                    "phases": {"__all__": {"epochs", "batch_size"}},
-                }
-            ),
+            pretraining=config.pretraining.model_dump_json(exclude=_TRAINING_ALONE),
             code=code_fingerprint("components.pairs"),
         ).with_id("SentencePairs")
         learned, learned_schema = sentence_pairs.outputs["pairs"], sentence_pairs.outputs["schema"]

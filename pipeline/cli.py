@@ -96,12 +96,22 @@ def run(
 @main.command()
 @click.argument("data", type=click.Path())
 @click.option("--out", type=click.Path(), help="Config file to write. [default: DATA's name with .yaml]")
-def new(data: str, out: str | None) -> None:
-    """Look at a data file (CSV, TSV, JSONL, Parquet) and write a config for it."""
+@click.option("--task", help="What is to be learned, where it is not to be guessed; as similarity, or glue/mnli.")
+@click.option("--format", help="How the file is written, where it is not to be guessed; as tsv, or conll.")
+def new(data: str, out: str | None, task: str | None, format: str | None) -> None:
+    """Look at DATA, a file or folder, and write a config for it that says what was seen.
+
+    \b
+    CSV, TSV, JSONL, Parquet      texts with a class, a number, tags, or endings to choose from; one text or two
+    CoNLL                         words with tags
+    SQuAD's JSON                  questions about texts
+    plain text                    documents to pre-train on
+    a folder                      GLUE's files, or one file to train on and one to hold out
+    """
     from pipeline.new import write_config
 
-    out = out or f"{Path(data).name.partition('.')[0]}.yaml"
-    click.echo(write_config(data, out))
+    out = out or f"{Path(os.path.abspath(data)).name.partition('.')[0]}.yaml"
+    click.echo(write_config(data, out, format=format, task=task))
     click.echo(f"\nWritten to {out}. Next: bertline run {out}", err=True)
 
 

@@ -20,7 +20,9 @@ from pipeline.cli import main
 # every second one.
 CUES = {"PER": "asked thanked 见 nai\u0308ve".split(" "), "LOC": "visited toward 在 expose\u0301".split(" ")}
 FIRST, SECOND = "Ada Zoe\u0301 王 Kai Mira".split(" "), "Byron Kim 明 Lund Va\u030aga".split(" ")
-FILLING = "the a house door of and 🎨 was painted , (".split(" ")
+# Every piece that the tests ask about is here: one that no training row has is [UNK], whose vector nothing has taught, and
+# any tag may come of it.
+FILLING = "the a house door of and 🎨 🎨🎨 was painted , ， (".split(" ")
 NAMES_ALONE = 0.5
 
 
@@ -101,11 +103,13 @@ TEXTS = [
     "7 asked the 🎨 Ada Byron, (Kai",
     "8 visited\r\n🎨🎨 Zoe\u0301 Va\u030aga\r\nof the house",
     "9 在王明,a house",
+    "9 在王明，a house",
     "",
 ]
 EXPECTED = [
     [("PER", "Ada Byron"), ("PER", "Kai")],
     [("LOC", "Zoe\u0301 Va\u030aga")],
+    [("LOC", "王明")],
     [("LOC", "王明")],
     [],
 ]
@@ -114,10 +118,10 @@ import json, sys
 import tensorflow as tf, tensorflow_text
 serve = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
 given = {name: value.numpy() for name, value in serve(text=tf.constant(json.loads(sys.argv[2]))).items()}
-assert all(len(value) == 4 for value in given.values())
+assert all(len(value) == 5 for value in given.values())
 rows = [[[given["types"][row, n].decode(), given["entities"][row, n].decode(), int(given["starts"][row, n]),
           int(given["ends"][row, n]), float(given["probabilities"][row, n])] for n in range(given["count"][row])]
-        for row in range(4)]
+        for row in range(5)]
 ours = [name for name in sys.modules if name.split(".")[0] in ("models", "components", "pipeline", "serving", "keras")]
 print(json.dumps([rows, ours]))
 """

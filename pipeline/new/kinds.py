@@ -1,0 +1,151 @@
+"""What can be learned from a table, task by task: each kind says whether its rows are there, and what it would write."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from components.ingest.rows import tagged_words
+from pipeline.new import columns
+from pipeline.new.choice import guess_choice
+from pipeline.new.guess import FROM_SCRATCH, NEEDS_CHECKPOINT, Guess, Setting, room_for
+from pipeline.new.row_settings import row_settings, texts_of
+from pipeline.new.table import Table
+
+_TOO_COMMON = 0.8
+"""Where a class has so large a share, accuracy says little."""
+_SCORE_NAMES = ("score", "similarity", "rating")
+_MANY_NUMBERS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    task: str
+    guess: Callable[[Table], Guess | None]
+    """None where the table does not hold such rows."""
+    only_asked: bool = False
+    """It fits rows of another kind as well, and is taken only where it is named."""
+
+
+def _classes(table: Table) -> Guess | None:
+    texts = columns.main_texts(table)
+    found = columns.labels(table, texts) if texts else []
+    if not found:
+        return None
+    label, others = found[0], found[1:]
+    complete = table.complete((*texts, label))
+    classes = Counter(str(row[label]) for row in complete).most_common()
+    if len(classes) < 2:
+        return None
+    bounds, why_bounds = _bound_of_classes([count for _, count in classes])
+    shown = ", ".join(f"{name} ({count:,})" for name, count in classes[:5])
+    more = f", {len(classes) - 5} more" if len(classes) > 5 else ""
+    also = f"; could also be {', '.join(others)}" if others else ""
+    return Guess(
+        task="classification",
+        why=f"{'two texts' if len(texts) == 2 else 'a text'} and one of {len(classes)} classes a row",
+        seen=table.seen,
+        data=row_settings(table, texts, Setting("label", label, f"{shown}{more}{also}"), complete),
+        seq_len=room_for(texts_of(complete, texts)),
+        bounds=bounds,
+        why_bounds=why_bounds,
+        model=NEEDS_CHECKPOINT if len(texts) == 2 else FROM_SCRATCH,
+    )
+
+
+def _bound_of_classes(counts: Sequence[int]) -> tuple[dict[str, float], str]:
+    """A bound that only learning reaches, and why."""
+    majority = max(counts) / sum(counts)
+    if majority > _TOO_COMMON:
+        return {"matthews": 0.2}, f"0 without a look at the text; the most frequent class alone has accuracy {majority:.3f}"
+    return {"accuracy": round(majority + 0.05, 2)}, f"always the most frequent class reaches {majority:.3f}"
+
+
+def _numbers(table: Table) -> Guess | None:
+    texts = columns.main_texts(table)
+    found = columns.labels(table, texts) if texts else []
+    if not found or not _is_measured(found[0], set(table.values(found[0]))):
+        return None
+    label = found[0]
+    complete = table.complete((*texts, label))
+    numbers = [float(str(row[label])) for row in complete]
+    if not numbers:
+        return None
+    also = f"; could also be {', '.join(found[1:])}" if found[1:] else ""
+    vectors = "; or similarity, which gives each text a vector of its own" if len(texts) == 2 else ""
+    why = f"{len(set(numbers)):,} different numbers, {min(numbers):g} to {max(numbers):g}{also}"
+    return Guess(
+        task="regression",
+        why=f"the labels are numbers{vectors}",
+        seen=table.seen,
+        data=row_settings(table, texts, Setting("label", label, why), complete),
+        seq_len=room_for(texts_of(complete, texts)),
+        bounds={"pearson": 0.3},
+        why_bounds="an answer that does not look at the text correlates with nothing",
+        model=NEEDS_CHECKPOINT if len(texts) == 2 else FROM_SCRATCH,
+    )
+
+
+def _is_measured(name: str, values: set[str]) -> bool:
+    """Decimals, or many whole numbers under a name that says they are points; other whole numbers are classes."""
+    if columns.are_decimals(values):
+        return True
+    is_score = name.lower() in _SCORE_NAMES and len(values) > _MANY_NUMBERS
+    return is_score and all(value.strip().lstrip("-").isdecimal() for value in values)
+
+
+def _similarity(table: Table) -> Guess | None:
+    guess = _numbers(table)
+    if guess is None or len(columns.main_texts(table)) < 2:
+        return None
+    return replace(guess, task="similarity", why="two texts and a score a row; each text gets a vector of its own")
+
+
+def _matching(table: Table) -> Guess | None:
+    texts = columns.main_texts(table)
+    if len(texts) < 2:
+        return None
+    complete = table.complete(texts)
+    chance = min(1.0, 10 / max(1, len(complete) * table.data.split.eval_share))
+    return Guess(
+        task="matching",
+        why="two texts that belong together a row; each gets a vector of its own",
+        seen=table.seen,
+        data=row_settings(table, texts, None, complete),
+        seq_len=max(room_for([str(row[column]) for row in complete]) for column in texts),
+        bounds={"recall_at_10": round(min(0.9, chance + 0.1), 2)},
+        why_bounds=f"the share that finds its own among the 10 nearest; by chance about {chance:.3f}",
+        model=NEEDS_CHECKPOINT,
+    )
+
+
+def _tags(table: Table) -> Guess | None:
+    """Words in one column, and in another as many tags, both with spaces between."""
+    for text in columns.texts(table):
+        for label in columns.texts(table, [name for name in table.columns if name != text]):
+            complete = table.complete((text, label))
+            if complete and all(isinstance(tagged_words(row[text], row[label], "any"), dict) for row in complete):
+                return Guess(
+                    task="tagging",
+                    why="as many tags as words in every row",
+                    seen=table.seen,
+                    data=row_settings(table, (text,), Setting("label", label, str(complete[0][label])), complete),
+                    seq_len=room_for(str(row[text]) for row in complete),
+                    bounds={"f1": 0.3},
+                    why_bounds="of entities; always O finds none, and has 0",
+                    model=NEEDS_CHECKPOINT,
+                )
+    return None
+
+
+KINDS: tuple[Kind, ...] = (
+    Kind(task="choice", guess=guess_choice),
+    Kind(task="tagging", guess=_tags),
+    # Here a label that is a list of classes has its place (`Table.lists`): after lists that one is chosen from.
+    Kind(task="regression", guess=_numbers),
+    Kind(task="similarity", guess=_similarity, only_asked=True),
+    Kind(task="classification", guess=_classes),
+    Kind(task="matching", guess=_matching, only_asked=True),
+)
+"""The first that fits is taken; a new one is one more entry."""

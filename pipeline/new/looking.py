@@ -1,0 +1,89 @@
+"""From a file or folder to a guess: which format it has, which kinds of rows fit, and which of them is taken."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import get_args
+
+from components.ingest.files import InputFile, find_files, format_by_ending
+from pipeline import glue
+from pipeline.config import DataConfig, Formats, nearest, task_names
+from pipeline.errors import BertlineError
+from pipeline.new import columns
+from pipeline.new.folders import files_of, guess_glue
+from pipeline.new.guess import Guess, Source, one_line
+from pipeline.new.kinds import KINDS
+from pipeline.new.sniffing import find_format
+from pipeline.new.table import Table, read_table
+from pipeline.new.texts import guess_answers, guess_documents, guess_tags
+
+# Formats that only one task is learned from.
+_TELLING = {"conll": guess_tags, "squad": guess_answers, "documents": guess_documents}
+
+
+def describe(path: str, *, format: str | None = None, task: str | None = None) -> Guess:
+    """Looks at the first rows of a file and guesses what they mean.
+
+    Args:
+      path: a CSV, TSV, JSONL, Parquet, CoNLL, SQuAD or text file, a pattern of such, or a folder.
+      format: how it is written, if it is not to be guessed.
+      task: what is to be learned, if it is not to be guessed.
+    """
+    folder = Path(os.path.abspath(path))
+    if folder.is_dir():
+        if format is None and (guess := guess_glue(folder, task)):
+            return guess
+        source = files_of(folder)
+    else:
+        source = Source(path=os.path.abspath(path))
+    if task and task.startswith(glue.PREFIX):
+        raise BertlineError(f"{path}: a task of GLUE is read from the folder of its files; name that.")
+    if task and task not in task_names():
+        raise BertlineError(f"--task {task}: there is no such task{nearest(task, task_names())}.")
+    file = _first_file(source, format)
+    data = DataConfig.model_validate({"path": source.path, "format": _written(file, format)})
+    if file.format not in _TELLING:
+        return _guess_table(source, file, data, task)
+    guess = _TELLING[file.format](source, file, data)
+    if task and task != guess.task:
+        raise BertlineError(f"{path}: a file of the format {file.format} is for the task {guess.task}, not for {task}.")
+    return guess
+
+
+def _first_file(source: Source, format: str | None) -> InputFile:
+    if format is not None and format not in get_args(Formats):
+        raise BertlineError(f"--format {format}: known are {', '.join(get_args(Formats))}.")
+    # Any format does here: which files there are does not depend on it.
+    found = find_files(DataConfig.model_validate({"path": source.path, "format": "documents"}))[0].path
+    return InputFile(found, format or find_format(found), None)
+
+
+def _written(file: InputFile, format: str | None) -> str | None:
+    """The format, if the ending does not say it."""
+    return file.format if format or format_by_ending(file.path) != file.format else None
+
+
+def _guess_table(source: Source, file: InputFile, data: DataConfig, task: str | None) -> Guess:
+    table = read_table(source, file, data)
+    if file.format in ("csv", "tsv") and columns.looks_headerless(table):
+        # Name the columns by what they seem to be, and take the first line for the row that it is.
+        named = table.data.model_copy(update={"columns": columns.names_for(table)})
+        table = read_table(source, file, named)
+    for kind in KINDS:
+        wanted = not kind.only_asked if task is None else kind.task == task
+        if wanted and (guess := kind.guess(table)):
+            return guess
+    raise _nothing_fits(table, task)
+
+
+def _nothing_fits(table: Table, task: str | None) -> BertlineError:
+    texts = columns.main_texts(table)
+    shown = f"Columns: {one_line(', '.join(table.columns))}"
+    others = [kind.task for kind in KINDS if kind.guess(table)]
+    if task:
+        fitting = f"they look like {' or '.join(others)}" if others else "nor like those of another task"
+        return BertlineError(f"{table.source.path}: the rows do not look like those of {task}; {fitting}. {shown}.")
+    missing = "a label: few values that repeat, or decimals" if texts else "text: a column of words"
+    pairs = f"; or, if the texts of a row belong together, give --task {others[0]}" if others else ""
+    return BertlineError(f"{table.source.path}: no column looks like {missing}. {shown}. Write the config by hand{pairs}.")

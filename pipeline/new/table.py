@@ -1,0 +1,159 @@
+"""The first rows of a file with columns, read by the settings under which few of them are bad."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from components.ingest.files import InputFile
+from components.ingest.readers import READERS, read
+from components.ingest.records import COLUMNS, ENCODING, QUOTES, BadRow, Row
+from pipeline.config import DataConfig
+from pipeline.errors import BertlineError
+from pipeline.new.guess import Setting, Source, one_line
+
+LOOKED_AT = 20_000
+"""Rows that a guess rests on."""
+_OTHER_DELIMITERS = (";", "\t", "|")
+_LISTS_SHARE = 0.9
+
+Values = Mapping[str, str | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Rows of plain values under names."""
+
+    source: Source
+    data: DataConfig
+    """How the file is read; what its columns mean is yet to be found out."""
+    columns: tuple[str, ...]
+    rows: Sequence[Values]
+    bad: int
+    """Rows that could not be read."""
+    lists: Mapping[str, Sequence[tuple[str, ...]]] = field(default_factory=dict)
+    """Column that holds a list in every row -> its lists, row by row."""
+
+    def values(self, column: str) -> list[str]:
+        """What stands in a column, without its gaps."""
+        return [value for row in self.rows if (value := row.get(column))]
+
+    def complete(self, columns: Sequence[str]) -> list[Values]:
+        """Rows with something in each of the columns."""
+        return [row for row in self.rows if all((row.get(column) or "").strip() for column in columns)]
+
+    @property
+    def seen(self) -> str:
+        return f"{seen_rows(len(self.rows), 'rows', self.source.path)}{f', {self.bad:,} unreadable' if self.bad else ''}"
+
+    @property
+    def settings(self) -> list[Setting]:
+        """Where the file is and how it is read."""
+        data = self.data
+        return [
+            *self.source.settings,
+            Setting("format", data.format),
+            Setting("encoding", data.encoding if data.encoding != "utf-8" else None, "guessed, as the file is not UTF-8"),
+            Setting("delimiter", data.delimiter),
+            Setting("quotes", data.quotes, "taken for quotes, they do not close"),
+            Setting("further_columns", data.further_columns or None, "some lines have more columns than the first"),
+            Setting("columns", list(data.columns) or None, "line 1 looks like a row, not like a header"),
+        ]
+
+
+def seen_rows(count: int, what: str, path: str) -> str:
+    name = path.rstrip("/").rpartition("/")[2]
+    return f"{'the first ' if count == LOOKED_AT else ''}{count:,} {what} of {name}"
+
+
+def read_table(source: Source, file: InputFile, data: DataConfig) -> Table:
+    """Looks at a CSV, TSV, JSONL or Parquet file."""
+    data, rows, bad = _read_well(file, data)
+    columns = tuple(READERS[file.format].columns(file.path, data))
+    if not rows:
+        reason = f": {bad[0].reason}" if bad else ""
+        raise BertlineError(f"{file.path}: the file has no row that can be read{one_line(reason)}.")
+    values = [row.values for row in rows]
+    lists = {name: found for name in columns if (found := _lists([row.get(name) for row in values]))}
+    return Table(source=source, data=data, columns=columns, rows=values, bad=len(bad), lists=lists)
+
+
+def sample(file: InputFile, data: DataConfig) -> tuple[list[Row], list[BadRow]]:
+    """The first rows that can be read, and those among them that cannot."""
+    rows: list[Row] = []
+    bad: list[BadRow] = []
+    for row in itertools.islice(read(file, data), LOOKED_AT):
+        if isinstance(row, BadRow):
+            bad.append(row)
+        else:
+            rows.append(row)
+    return rows, bad
+
+
+def with_encoding(file: InputFile, data: DataConfig) -> DataConfig:
+    """UTF-16 where the file begins with its mark."""
+    with open(file.path, "rb") as stream:
+        is_utf16 = stream.read(2) in (b"\xff\xfe", b"\xfe\xff")
+    return data.model_copy(update={"encoding": "utf-16"}) if is_utf16 else data
+
+
+def _read_well(file: InputFile, data: DataConfig) -> tuple[DataConfig, list[Row], list[BadRow]]:
+    """Reads the file by the first settings under which few rows are bad; else by the default ones."""
+    data = with_encoding(file, data)
+    rows, bad = _table_sample(file, data)
+    tries: list[dict[str, Any]] = []
+    if rows and len(rows[0].values) == 1 or _share(bad, rows, COLUMNS, QUOTES) > data.max_bad_share:
+        tries = list(_other_delimiters(file.format))
+    elif not rows or _share(bad, rows, ENCODING) > data.max_bad_share:
+        tries = [{"encoding": encoding} for encoding in ("cp1252", "latin-1")]
+    for update in tries:
+        other = data.model_copy(update=update)
+        other_rows, other_bad = _table_sample(file, other)
+        if other_rows and len(other_rows[0].values) > 1 and _share(other_bad, other_rows) <= data.max_bad_share:
+            return other, other_rows, other_bad
+    return data, rows, bad
+
+
+def _other_delimiters(format: str) -> Iterator[dict[str, Any]]:
+    if format == "csv":
+        yield from ({"delimiter": delimiter} for delimiter in _OTHER_DELIMITERS)
+        # Of what is no CSV but for its name, quotes are often plain characters.
+        yield from ({"delimiter": delimiter, "quotes": False} for delimiter in _OTHER_DELIMITERS)
+        yield {"delimiter": "\t", "quotes": False, "further_columns": True}
+    elif format == "tsv":
+        yield {"quotes": True}
+        yield {"further_columns": True}
+
+
+def _table_sample(file: InputFile, data: DataConfig) -> tuple[list[Row], list[BadRow]]:
+    """With the lists that a reader keeps only where a setting names their column."""
+    try:
+        columns = tuple(READERS[file.format].columns(file.path, data))
+    except BertlineError:
+        columns = ()  # a header that cannot be read; `sample` gives the reason
+    return sample(file, data.model_copy(update={"choices": columns}))
+
+
+def _share(bad: list[BadRow], rows: list[Row], *kinds: str) -> float:
+    counted = sum(not kinds or row.kind in kinds for row in bad)
+    return counted / max(1, len(bad) + len(rows))
+
+
+def _lists(values: Sequence[str | None]) -> list[tuple[str, ...]]:
+    """The lists of a column, as JSON in its text; none if it holds something else."""
+    found = [_as_list(value) for value in values]
+    held = sum(value is not None for value in found)
+    return [value or () for value in found] if held >= _LISTS_SHARE * len(values) else []
+
+
+def _as_list(value: str | None) -> tuple[str, ...] | None:
+    if not value or not value.lstrip().startswith("["):
+        return None
+    try:
+        items = json.loads(value)
+    except ValueError:
+        return None
+    return tuple(items) if isinstance(items, list) and all(isinstance(item, str) for item in items) else None

@@ -1,0 +1,168 @@
+"""Files that say themselves what is learned from them: tagged words, questions about texts, documents."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from components.ingest.documents import split_sentences
+from components.ingest.files import InputFile, numbered_lines, open_text, readable
+from components.ingest.readers import READERS
+from components.ingest.records import ENCODING, BadRow, Row
+from components.ingest.rows import split_of
+from models import tags
+from pipeline.config import DataConfig
+from pipeline.errors import BertlineError
+from pipeline.new.guess import NEEDS_CHECKPOINT, Guess, Setting, Source, one_line, room_for
+from pipeline.new.table import LOOKED_AT, sample, seen_rows, with_encoding
+
+_NUMBERED = re.compile(r".+\d")
+_TITLE = re.compile(r"\s*= [^=].* =\s*")
+_WORD = re.compile(r"\w+|[^\w\s]")
+_LEARNED_WORDS = 8000
+"""About as many as a learned vocabulary has pieces."""
+_ANSWERED_AT_RANDOM = 0.2
+"""More F1 than some words of the text come to, taken at random."""
+
+
+def guess_tags(source: Source, file: InputFile, data: DataConfig) -> Guess:
+    """A CoNLL file."""
+    data = with_encoding(file, data)
+    data, rows, bad = _rows(file, data)
+    words = [word for row in rows for word in str(row.values["text"]).split(" ")]
+    names = [str(row.values["label"]).split(" ") for row in rows]
+    types = Counter(entity.type for sentence in names for entity in tags.entities(sentence)).most_common()
+    if not types:
+        raise BertlineError(f"{file.path}: every tag of {len(rows):,} sentences is O; name a file that has entities.")
+    letters = sorted({tag[0] for sentence in names for tag in sentence} - {tags.OUTSIDE})
+    shown = ", ".join(f"{name} ({count:,})" for name, count in types[:5])
+    more = f", {len(types) - 5} more" if len(types) > 5 else ""
+    numbered = all(map(_NUMBERED.fullmatch, words))
+    return Guess(
+        task="tagging",
+        why=f"each word has a tag; entities: {shown}{more}",
+        seen=_seen(rows, bad, "sentences", source),
+        data=(
+            *source.settings,
+            Setting("format", "conll"),
+            _encoding(data),
+            Setting("tags", "any", f"the letters are {', '.join(letters)}; or name a scheme, as IOB2, to be held to"),
+            Setting("segment_numbers", numbered or None, "every word ends with a number, as in Weibo NER; it is dropped"),
+        ),
+        seq_len=room_for(str(row.values["text"]) for row in rows),
+        bounds={"f1": 0.3},
+        why_bounds="of entities; always O finds none, and has 0",
+        model=NEEDS_CHECKPOINT,
+    )
+
+
+def guess_answers(source: Source, file: InputFile, data: DataConfig) -> Guess:
+    """A file of SQuAD's JSON."""
+    data, rows, bad = _rows(file, data)
+    articles, texts = (len({row.values[name] for row in rows}) for name in ("title", "context"))
+    unanswered = sum(not row.lists["answers"] for row in rows) / len(rows)
+    # By article, unless all of them would be on one side.
+    group = "title"
+    if source.held_out is None:
+        group = next((name for name in ("title", "context") if _has_both_sides(rows, data, name)), "")
+    if not group:
+        raise _too_few(file, f"questions about {texts} text{'s' * (texts > 1)}")
+    return Guess(
+        task="answering",
+        why="questions about texts, whose answers are parts of them",
+        seen=f"{_seen(rows, bad, 'questions', source)}, about {texts:,} texts of {articles:,} articles",
+        data=(
+            *source.settings,
+            _encoding(data),
+            Setting("split", {"group": group} if group != "title" else None, "too few articles to hold whole ones out"),
+        ),
+        bounds={"f1": round(unanswered + _ANSWERED_AT_RANDOM * (1 - unanswered), 2)},
+        why_bounds=f"{unanswered:.0%} of the questions have no answer: never answering reaches {unanswered:.2f}"
+        if unanswered
+        else "every question has an answer; words at random reach less",
+        model=NEEDS_CHECKPOINT,
+    )
+
+
+def guess_documents(source: Source, file: InputFile, data: DataConfig) -> Guess:
+    """A file of plain text."""
+    data = with_encoding(file, data)
+    with readable(file.path), open_text(file.path, data.encoding, newline="\n") as stream:
+        lines = [line for _, line in itertools.islice(numbered_lines(stream), LOOKED_AT) if line.strip()]
+    headings = sum(bool(_TITLE.fullmatch(line)) for line in lines)
+    sentences = sum(len(split_sentences(line)) for line in lines) / max(1, len(lines))
+    data = data.model_copy(
+        update={
+            "documents": "headings" if headings > 1 else "empty lines",
+            "sentences": "split" if sentences > 1.5 else "lines",
+        }
+    )
+    data, rows, bad = _rows(file, data)
+    if source.held_out is None and not _has_both_sides(rows, data):
+        found = f"plain text of {len(rows)} document{'s' * (len(rows) > 1)}"
+        raise _too_few(file, found, "put an empty line between documents; if it is a table, name its --format; or ")
+    perplexity = _perplexity_of_words(str(row.values["text"]) for row in rows)
+    return Guess(
+        task="pretraining",
+        why="plain text, without labels",
+        seen=_seen(rows, bad, "documents", source),
+        data=(
+            *source.settings,
+            Setting("format", "documents"),
+            _encoding(data),
+            Setting("documents", data.documents, f"{headings:,} lines are ` = Title = `" if headings > 1 else "part them"),
+            Setting("sentences", data.sentences, f"a line has {sentences:.1f} of them"),
+        ),
+        bounds={"perplexity": math.ceil(0.8 * perplexity)},
+        why_bounds=f"at most; a guess by how frequent words are has about {perplexity:.0f}",
+    )
+
+
+def _rows(file: InputFile, data: DataConfig) -> tuple[DataConfig, list[Row], list[BadRow]]:
+    """The first rows, and the settings with the first encoding under which few of them are bad."""
+    READERS[file.format].columns(file.path, data)  # what is wrong with the whole file is told as it is
+    found = []
+    for encoding in (data.encoding, "cp1252", "latin-1"):
+        tried = data.model_copy(update={"encoding": encoding})
+        rows, bad = sample(file, tried)
+        found.append((tried, rows, bad))
+        if rows and sum(row.kind == ENCODING for row in bad) <= data.max_bad_share * len(rows):
+            return tried, rows, bad
+    data, rows, bad = found[0]
+    if not rows:
+        reason = one_line(bad[0].reason) if bad else "it is empty"
+        raise BertlineError(f"{file.path}: nothing of the file can be read: {reason.rstrip('.')}.")
+    return data, rows, bad
+
+
+def _seen(rows: Sequence[Row], bad: Sequence[BadRow], what: str, source: Source) -> str:
+    return seen_rows(len(rows), what, source.path) + (f", {len(bad):,} unreadable" if bad else "")
+
+
+def _encoding(data: DataConfig) -> Setting:
+    return Setting("encoding", data.encoding if data.encoding != "utf-8" else None, "guessed, as the file is not UTF-8")
+
+
+def _has_both_sides(rows: Sequence[Row], data: DataConfig, group: str | None = None) -> bool:
+    """Whether the hash that parts the rows puts some on either side."""
+    parted = data.model_copy(update={"split": data.split.model_copy(update={"group": group})})
+    return {split_of(row, parted) for row in rows} == {"train", "eval"}
+
+
+def _too_few(file: InputFile, found: str, remedy: str = "") -> BertlineError:
+    return BertlineError(
+        f"{file.path}: {found}, too few to hold some out; {remedy}name a folder with one file to train on and one to hold"
+        " out, as train.txt and dev.txt."
+    )
+
+
+def _perplexity_of_words(texts: Iterable[str]) -> float:
+    """Of a guess that knows how frequent each word is, and nothing of what stands around it."""
+    counts = Counter(word for text in texts for word in _WORD.findall(text.lower()))
+    known = [count for _, count in counts.most_common(_LEARNED_WORDS)]
+    rest = sum(counts.values()) - sum(known)
+    shares = [count / sum(counts.values()) for count in (*known, rest) if count]
+    return math.exp(-sum(share * math.log(share) for share in shares))

@@ -1,0 +1,60 @@
+"""The config's text: what was guessed, with the reasons as comments."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pipeline.new.guess import Guess, Setting, one_line
+
+_PATHS = ("path", "train", "eval", "folder")
+_NO_NAMES = ("train", "data")
+
+
+def as_yaml(guess: Guess, name: str, folder: Path) -> str:
+    """The config's text; its paths are relative to the folder that it is to stand in."""
+    data = [_relative(setting, folder) for setting in guess.data if setting.value is not None]
+    return "\n".join(
+        [
+            f"# Guessed from {one_line(guess.seen)}; correct what is wrong.",
+            _line("name", name),
+            _line("task", guess.task, guess.why),
+            "data:",
+            *(f"  {_line(*setting)}" for setting in data),
+            *(["text:", f"  {_line('seq_len', guess.seq_len, 'tokens; 19 of 20 texts fit')}"] if guess.seq_len else []),
+            "model:",
+            f"  {_line('size', 'tiny', guess.model)}",
+            "evaluation:",
+            f"  {_line('thresholds', guess.bounds, guess.why_bounds)}",
+            "",
+        ]
+    )
+
+
+def config_name(path: str) -> str:
+    """A name for the pipeline, after that of a file or, if it says nothing, of its folder.
+
+    >>> config_name("data/My Reviews (v2).csv"), config_name("data/sst2/train.tsv")
+    ('my-reviews-v2', 'sst2')
+    """
+    whole = Path(os.path.abspath(path))
+    stem = whole.name.split(".")[0].lower()
+    stem = whole.parent.name.lower() if stem in _NO_NAMES else stem
+    return re.sub(r"[^a-z0-9]+", "-", stem).strip("-")[:63].rstrip("-") or "texts"
+
+
+def _relative(setting: Setting, folder: Path) -> Setting:
+    if setting.key not in _PATHS:
+        return setting
+    return setting._replace(value=os.path.relpath(setting.value, folder.resolve()))
+
+
+def _line(key: str, value: Any, comment: str = "") -> str:
+    flow = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=math.inf, sort_keys=False)
+    line = f"{key}: {flow.removesuffix(chr(10)).removesuffix('...').strip()}"
+    return f"{line}   # {one_line(comment)}" if comment else line

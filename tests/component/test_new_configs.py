@@ -1,0 +1,26 @@
+"""What `bertline new` writes can be run as it is: the line takes it, for every kind of data."""
+
+import new_files
+import pytest
+
+from pipeline.build import create_pipeline
+from pipeline.config_file import load
+from pipeline.new import write_config
+
+
+@pytest.mark.parametrize("kind", list(new_files.KINDS))
+def test_the_line_takes_the_config_of_every_kind(tmp_path, kind):
+    make, task = new_files.KINDS[kind]
+    out = str(tmp_path / "configs" / "out.yaml")
+    write_config(make(tmp_path), out)
+    config = load(out, workspace=str(tmp_path / "workspace"))
+    assert config.task == task
+    assert [step.id for step in create_pipeline(config).components][-1] == "Pusher"
+
+
+@pytest.mark.parametrize("kind, task", [("numbers", "similarity"), ("pairs", "matching"), ("numbers", "classification")])
+def test_the_line_takes_the_config_of_a_task_that_was_asked_for(tmp_path, kind, task):
+    out = str(tmp_path / "out.yaml")
+    write_config(new_files.KINDS[kind][0](tmp_path), out, task=task)
+    config = load(out, workspace=str(tmp_path / "workspace"))
+    assert config.task == task and create_pipeline(config)
