@@ -49,6 +49,16 @@ def lists(folder: Path) -> str:
     return write(folder, "lists.jsonl", "\n".join(map(json.dumps, rows)))
 
 
+def several(folder: Path) -> str:
+    rows = [(text, ";".join(("funny", "sad", "loud")[: at % 4])) for at, text in enumerate(SENTENCES)]
+    return write(folder, "moods.csv", csv_text("text,moods", rows))
+
+
+def several_lists(folder: Path) -> str:
+    rows = [{"text": text, "moods": ["funny", "sad", "loud"][at % 3 :]} for at, text in enumerate(SENTENCES)]
+    return write(folder, "moods.jsonl", "\n".join(map(json.dumps, rows)))
+
+
 def words(folder: Path) -> str:
     rows = [(f"Ada wrote {at} letters", "B-PER O O O") for at in range(40)]
     return write(folder, "words.csv", csv_text("text,tags", rows))
@@ -91,6 +101,8 @@ KINDS: dict[str, tuple[Callable[[Path], str], str]] = {  # kind -> what writes i
     "numbers": (numbers, "regression"),
     "endings": (endings, "choice"),
     "lists": (lists, "choice"),
+    "several": (several, "multilabel"),
+    "several_lists": (several_lists, "multilabel"),
     "words": (words, "tagging"),
     "conll": (conll, "tagging"),
     "squad": (squad, "answering"),

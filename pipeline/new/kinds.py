@@ -11,6 +11,7 @@ from pipeline.new import columns
 from pipeline.new.choice import guess_choice
 from pipeline.new.guess import FROM_SCRATCH, NEEDS_CHECKPOINT, Guess, Setting, room_for
 from pipeline.new.row_settings import row_settings, texts_of
+from pipeline.new.several import guess_several
 from pipeline.new.table import Table
 
 _TOO_COMMON = 0.8
@@ -142,7 +143,7 @@ def _tags(table: Table) -> Guess | None:
 KINDS: tuple[Kind, ...] = (
     Kind(task="choice", guess=guess_choice),
     Kind(task="tagging", guess=_tags),
-    # Here a label that is a list of classes has its place (`Table.lists`): after lists that one is chosen from.
+    Kind(task="multilabel", guess=guess_several),  # after lists that one is chosen from
     Kind(task="regression", guess=_numbers),
     Kind(task="similarity", guess=_similarity, only_asked=True),
     Kind(task="classification", guess=_classes),

@@ -45,6 +45,15 @@ def test_task_and_bound_have_a_reason(tmp_path, kind):
         assert "   # " in line
 
 
+def test_several_classes_a_row_are_found_in_a_column_and_in_a_list(tmp_path):
+    config = config_of(new_files.several(tmp_path))
+    assert (config.data.label, config.data.label_delimiter) == ("moods", ";")
+    assert config.evaluation.thresholds == {"micro_f1": 0.3}
+    config = config_of(new_files.several_lists(tmp_path))
+    assert (config.data.label, config.data.label_delimiter) == ("moods", ",")
+    assert "any number of 3 classes a row" in comments(new_files.several_lists(tmp_path))
+
+
 def test_choices_are_found_in_columns_and_in_a_list(tmp_path):
     config = config_of(new_files.endings(tmp_path))
     assert (config.data.text, config.data.choices) == ("ctx", ("ending0", "ending1", "ending2"))

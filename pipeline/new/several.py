@@ -1,0 +1,72 @@
+"""Rows with any number of classes: in a list, or in one column with a mark between them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from components.ingest.rows import as_classes
+from pipeline.new import columns
+from pipeline.new.guess import FROM_SCRATCH, NEEDS_CHECKPOINT, Guess, Setting, room_for
+from pipeline.new.row_settings import row_settings, texts_of
+from pipeline.new.table import Table
+
+_DELIMITERS = (",", ";", "|")
+_LEAST_SHARE = 0.05
+"""Of the rows with a class, so many have a second one at least."""
+_MOST_WORDS = 4
+
+
+class _Found(NamedTuple):
+    column: str
+    delimiter: str | None
+    """None for lists."""
+    classes: Counter[str]
+
+
+def guess_several(table: Table) -> Guess | None:
+    texts = columns.main_texts(table)
+    found = _find(table, [name for name in table.columns if name not in texts]) if texts else None
+    if found is None:
+        return None
+    complete = table.complete(texts)
+    often = found.classes.most_common()
+    shown = ", ".join(f"{name} ({count:,})" for name, count in often[:5])
+    more = f", {len(often) - 5} more" if len(often) > 5 else ""
+    between = Setting("label_delimiter", None if found.delimiter in (None, ",") else found.delimiter)
+    return Guess(
+        task="multilabel",
+        why=f"any number of {len(often)} classes a row",
+        seen=table.seen,
+        data=row_settings(table, texts, Setting("label", found.column, f"{shown}{more}"), complete, between),
+        seq_len=room_for(texts_of(complete, texts)),
+        bounds={"micro_f1": 0.3},
+        why_bounds="over the decisions of all classes; never any class has 0",
+        model=NEEDS_CHECKPOINT if len(texts) == 2 else FROM_SCRATCH,
+    )
+
+
+def _find(table: Table, among: Sequence[str]) -> _Found | None:
+    for column in among:
+        if column in table.lists:
+            rows = [(column, None, list(table.lists[column]))]
+        else:
+            values = table.values(column)
+            rows = [(column, mark, [as_classes(value, mark) for value in values]) for mark in _DELIMITERS]
+        for name, mark, lists in rows:
+            classes = Counter(item.strip() for items in lists for item in items)
+            if _are_classes(classes, [len(items) for items in lists]):
+                return _Found(name, mark, classes)
+    return None
+
+
+def _are_classes(counts: Counter[str], sizes: Sequence[int]) -> bool:
+    """Few short names that repeat, and in some rows more than one of them."""
+    some, several = sum(size > 0 for size in sizes), sum(size > 1 for size in sizes)
+    return (
+        2 <= len(counts) <= columns.MAX_CLASSES
+        and several > _LEAST_SHARE * some
+        and sum(counts.values()) >= 3 * len(counts)
+        and all(len(name.split()) <= _MOST_WORDS and not columns.are_decimals([name]) for name in counts)
+    )
