@@ -16,6 +16,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,17 @@ _MAX_PARAM = 6000
 _MAX_TAG = 5000
 _MAX_KEY = 250
 _BATCH = 100
+_PARENT = "mlflow.parentRunId"  # by which MLflow's own pages show one run under another
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """What a run is among several, as of seeds: one of them, or the one that they stand under."""
+
+    title: str
+    tags: Mapping[str, str] = field(default_factory=dict)
+    parent: str | None = None
+    """The id of the MLflow run that it stands under."""
 
 
 class Tracker:
@@ -44,8 +56,9 @@ class Tracker:
       tracker.finish("FINISHED", verdict, tags)
     """
 
-    def __init__(self, config: Config, run_id: str) -> None:
+    def __init__(self, config: Config, run_id: str, part: Part | None = None) -> None:
         self._config, self._line_run_id = config, run_id
+        self._part = part or Part(title=f"{config.name} {run_id[:19]}")
         self.mlflow_run_id: str | None = None
         """None until the run is open, and for good where it could not be opened."""
         self.problem: str | None = None
@@ -75,6 +88,21 @@ class Tracker:
         """The learning curve of a training that came from the cache, so that the run can be compared all the same."""
         for line in history.read_text().splitlines():
             self._log_record(json.loads(line))
+
+    def measure(self, values: Mapping[str, float | None]) -> None:
+        """Numbers of the run as a whole; what is not known is left out."""
+        for name, value in values.items():
+            if value is not None:
+                self._measure(name, value, 0)
+
+    def keep(self, name: str, text: str) -> None:
+        """A text as a file of the run."""
+        self._work.put(lambda: self._client.log_text(self._run_id, text, name))
+
+    def tag_part(self, run_id: str | None, tags: Mapping[str, str]) -> None:
+        """Tags of a run that stands under this one, which has ended."""
+        if run_id:
+            self._work.put(lambda: self._tag_all(tags, run_id))
 
     def finish(self, status: str, tags: Mapping[str, str], verdict: Verdict | None, history: Path | None) -> None:
         """Closes the run. `status` is MLflow's: FINISHED, FAILED or KILLED."""
@@ -118,15 +146,16 @@ class Tracker:
         local = config.tracking_uri.startswith("sqlite:")
         location = (Path(config.workspace) / "mlflow-artifacts").as_uri() if local else None
         experiment_id = experiment.experiment_id if experiment else self._client.create_experiment(name, location)
-        run = self._client.create_run(experiment_id, run_name=f"{config.name} {self._line_run_id[:19]}")
+        run = self._client.create_run(experiment_id, run_name=self._part.title)
         self._client.log_text(run.info.run_id, json.dumps(config.model_dump(mode="json"), indent=1), "config.json")
         self._log_params(run.info.run_id, {**config.flat(), **_environment()})
         self.mlflow_run_id = self._run_id = run.info.run_id
-        tags = {"pipeline": config.name, "line_run_id": self._line_run_id, **_commit()}
+        tags = {"pipeline": config.name, "line_run_id": self._line_run_id, **self._part.tags, **_commit()}
+        if self._part.parent:
+            tags[_PARENT] = self._part.parent
         if config.tracking.encoder_run:
             tags["encoder_run"] = config.tracking.encoder_run
-        for key, value in tags.items():
-            self._tag(key, value)
+        self._tag_all(tags)
 
     def _log_params(self, run_id: str, values: Mapping[str, Any]) -> None:
         from mlflow.entities import Param
@@ -136,11 +165,14 @@ class Tracker:
             self._client.log_batch(run_id, params=params[begin : begin + _BATCH])
 
     def _tag(self, key: str, value: str) -> None:
-        self._client.set_tag(self._run_id, _key(key), value[:_MAX_TAG])
+        self._tag_all({key: value})
+
+    def _tag_all(self, tags: Mapping[str, str], run_id: str | None = None) -> None:
+        for key, value in tags.items():
+            self._client.set_tag(run_id or self._run_id, _key(key), value[:_MAX_TAG])
 
     def _close(self, status: str, tags: Mapping[str, str], verdict: Verdict | None, history: Path | None) -> None:
-        for key, value in tags.items():
-            self._tag(key, value)
+        self._tag_all(tags)
         if verdict:
             self._client.log_text(self._run_id, verdict.to_json(), "verdict.json")
             if verdict.confusion:

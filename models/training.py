@@ -28,7 +28,7 @@ from models.skew import drawn_rows
 from models.steps import evaluator, step_function
 from models.task import Task
 from pipeline.config import TrainingConfig
-from pipeline.errors import BertlineError
+from pipeline.errors import BertlineError, TrainingDivergedError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +190,7 @@ def train(
                 )
                 began = now
                 if not np.isfinite(loss):
-                    raise BertlineError(
+                    raise TrainingDivergedError(
                         f"training: the loss is {loss} at step {step}; lower training.learning_rate"
                         f" (now {settings.learning_rate}) or raise training.warmup."
                     )

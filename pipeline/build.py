@@ -35,8 +35,12 @@ _TRAINING_ALONE: Any = {
 """Settings of `pretraining` that do not change the pairs."""
 
 
-def create_pipeline(config: Config) -> Pipeline:
-    """The line for one config, its steps in the order in which the data goes through them."""
+def create_pipeline(config: Config, *, push: bool = True) -> Pipeline:
+    """The line for one config, its steps in the order in which the data goes through them.
+
+    Args:
+      push: whether the Pusher is one of them. Without it a model is trained and judged, and goes no further.
+    """
     task = get_task(config.task)
     text_keys = list(config.data.columns_of_texts)
     check_texts(task, text_keys)
@@ -157,7 +161,7 @@ def create_pipeline(config: Config) -> Pipeline:
             transform,
             trainer,
             evaluator,
-            pusher,
+            *([pusher] if push else []),
         ],  # fmt: skip
         metadata_connection_config=metadata.sqlite_metadata_connection_config(str(config.metadata_path)),
         enable_cache=True,

@@ -51,6 +51,7 @@ def main() -> None:
     \b
     bertline new data.csv         looks at your file and writes data.yaml
     bertline run data.yaml        trains, evaluates, pushes and records
+    bertline search data.yaml     looks for the best settings
     bertline predict "some text"  asks the model that was pushed last
     bertline tokenize "some text" shows how a text is read
     bertline checkpoint show DIR  tells what a checkpoint holds; convert writes it in another format
@@ -81,6 +82,7 @@ def run(
     bertline run                                        the sample: review sentences
     bertline run my.yaml --set training.epochs=3        your data, one setting changed
     bertline run my.yaml --from Trainer                 train again, though nothing changed
+    bertline run my.yaml --set "seeds=[1,2,3]"          three trainings, mean ± std; the best is pushed
 
     Exit code: 0 blessed and pushed, 3 refused by the evaluator, 130 interrupted, 1 anything else.
     """
@@ -91,6 +93,43 @@ def run(
 
     summary = run_line(resolved, config, again_from=again_from, as_json=as_json)
     sys.exit(0 if summary.blessed else REFUSED)
+
+
+@main.command()
+@click.argument("config")
+@click.option("--trials", type=int, metavar="N", help="How many settings to try. [default: search.trials of the config]")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting: search.method=random.")
+@click.option("--workspace", metavar="DIR", help="Folder for everything the search writes. [default: ./workspace]")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON and nothing else.")
+def search(config: str, trials: int | None, overrides: tuple[str, ...], workspace: str | None, as_json: bool) -> None:
+    """Try settings and tell which are the best; nothing is pushed.
+
+    The config says which settings, and between which bounds. Each trial trains and evaluates a model; one that fails is
+    noted, and the search goes on. The same command goes on with a search that was killed, and with more --trials with one
+    that has ended: trainings that are done come from the cache.
+
+    \b
+    search:
+      space:
+        training.learning_rate: {min: 1.0e-5, max: 2.0e-4, scale: log}
+        training.epochs: [2, 3, 4]
+      trials: 10
+      method: bayesian          or random
+      metric: matthews          by default the first of evaluation.thresholds
+
+    The best settings are written as a config file, and the command is printed that trains with it and pushes.
+
+    Mind: the held-out rows choose the settings, and no longer measure them without bias. What they say of the winner is a
+    little too good, the more so the more trials there were and the fewer rows. Keep some rows apart, in no file that the
+    config names, if you want to know how good it really is.
+
+    Exit code: 0 at least one trial came to a result, 130 interrupted, 1 anything else.
+    """
+    from pipeline.search import Request, run_search
+
+    if trials is not None:
+        overrides = (*overrides, f"search.trials={trials}")
+    run_search(Request(config, overrides, workspace), as_json=as_json)
 
 
 @main.command()

@@ -22,6 +22,7 @@ from models.checkpoints.formats import find
 from pipeline import glue
 from pipeline.config import Config, nearest, without_password
 from pipeline.errors import BertlineError
+from pipeline.search_space import mistakes
 from serving.contract import ENCODER
 
 PRESET_FOLDER = Path(__file__).parent / "presets"
@@ -44,16 +45,7 @@ def load(source: str, overrides: Sequence[str] = (), *, workspace: str | None = 
       1
     """
     path = _find(source)
-    raw, lines = _read_yaml(path)
-    for override in overrides:
-        _apply_override(raw, override)
-    if workspace is not None:
-        raw["workspace"] = workspace
-    base = Path.cwd() if path.parent == PRESET_FOLDER else path.parent.resolve()
-    if str(raw.get("task")).startswith(glue.PREFIX):
-        where = f"{_shown(path)}, line {lines['task']}" if "task" in lines else _shown(path)
-        raw = _with_glue_settings(raw, base, where)
-    _resolve_paths(raw, base)
+    raw, lines = _written(path, overrides, workspace)
     if _names_a_run(raw):
         draft = copy.deepcopy(raw)  # every other mistake is told before a store is asked
         _apply_task_defaults(draft)
@@ -63,11 +55,36 @@ def load(source: str, overrides: Sequence[str] = (), *, workspace: str | None = 
     return _validated(raw, path, lines)
 
 
+def written(source: str, overrides: Sequence[str] = (), *, workspace: str | None = None) -> dict[str, Any]:
+    """What a config file or a preset says, with overrides and absolute paths: as YAML anywhere, it is the same config."""
+    return _written(_find(source), overrides, workspace)[0]
+
+
+def _written(path: Path, overrides: Sequence[str], workspace: str | None) -> tuple[dict[str, Any], dict[str, int]]:
+    raw, lines = _read_yaml(path)
+    for override in overrides:
+        _apply_override(raw, override)
+    if workspace is not None:
+        raw["workspace"] = workspace
+    base = Path.cwd() if path.parent == PRESET_FOLDER else path.parent.resolve()
+    if str(raw.get("task")).startswith(glue.PREFIX):
+        raw = _with_glue_settings(raw, base, _where("task", path, lines))
+    _resolve_paths(raw, base)
+    return raw, lines
+
+
 def _validated(raw: dict[str, Any], path: Path, lines: Mapping[str, int]) -> Config:
     try:
-        return Config.model_validate(raw)
+        config = Config.model_validate(raw)
     except ValidationError as error:
         raise BertlineError("\n".join(_explain(error, path, lines))) from None
+    wrong = [
+        f"{_where(key := f'search.space.{name}', path, lines)}: {key}: {reason}"
+        for name, reason in mistakes(config.search.space, raw)
+    ]
+    if wrong:
+        raise BertlineError("\n".join(wrong))
+    return config
 
 
 def _find(source: str) -> Path:
@@ -281,8 +298,6 @@ def _explain(error: ValidationError, path: Path, lines: Mapping[str, int]) -> li
     for problem in error.errors():
         parts = [str(part) for part in problem["loc"] if not str(part).startswith("function-")]
         key = ".".join(parts)
-        line = lines.get(key)
-        where = f"{_shown(path)}, line {line}" if line else _shown(path)
         if problem["type"] == "extra_forbidden":
             known = _fields_of(parts[:-1])
             message = f"{key} is not a setting{nearest(parts[-1], known) or '; known here: ' + ', '.join(known)}"
@@ -292,8 +307,12 @@ def _explain(error: ValidationError, path: Path, lines: Mapping[str, int]) -> li
             reason = problem["msg"].removeprefix("Value error, ")
             given = f" (received {without_password(repr(problem['input']))})" if _is_small(problem.get("input")) else ""
             message = f"{key}: {reason}{given}" if key else reason
-        sentences.append(f"{where}: {message}")
+        sentences.append(f"{_where(key, path, lines)}: {message}")
     return sentences
+
+
+def _where(key: str, path: Path, lines: Mapping[str, int]) -> str:
+    return f"{_shown(path)}, line {lines[key]}" if key in lines else _shown(path)
 
 
 def _shown(path: Path) -> str:

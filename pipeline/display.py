@@ -20,6 +20,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.table import Table
 
 from components import events
+from pipeline.study_tables import show_seeds
 from pipeline.summary import Summary
 
 _SHOWN_CLASSES = 12
@@ -88,15 +89,21 @@ class Display:
 
     def hear(self, event: events.Event) -> None:
         if isinstance(event, events.StepStarted):
+            self._forget_step()
             self._step = self._progress.add_task(event.name, total=None, detail="")
             self._said = time.monotonic()
         elif isinstance(event, events.StepFinished):
-            self._progress.remove_task(self._step)
+            self._forget_step()
             self._console.print(step_line(event))
         elif isinstance(event, events.Note):
             self._console.print(f"  [yellow]note[/] {event.text}")
         elif isinstance(event, events.Training):
             self._show_training(event.record)
+
+    def _forget_step(self) -> None:
+        """Also that of a step which failed, where other runs follow."""
+        if self._step in self._progress.task_ids:
+            self._progress.remove_task(self._step)
 
     def _show_training(self, record: Any) -> None:
         if hasattr(record, "eval_loss"):
@@ -133,6 +140,8 @@ def show_summary(console: Console, summary: Summary, next_commands: list[tuple[s
         table.add_row(f"[bold]{name}[/]", value)
     console.print()
     console.print(table)
+    if summary.seeds:
+        show_seeds(console, summary.seeds)
     if summary.pushed_version and next_commands:
         console.print("\nNext:")
         for command, purpose in next_commands:

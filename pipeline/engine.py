@@ -29,7 +29,7 @@ from tfx.proto.orchestration import pipeline_pb2
 
 from components import events
 from components.publish import latest
-from components.tracking import Tracker
+from components.tracking import Part, Tracker
 from components.trainer import HISTORY
 from components.verdict import FILE_NAME as VERDICT
 from components.verdict import Verdict
@@ -55,16 +55,21 @@ class LocalEngine(LocalDagRunner):
     Args:
       config: the config that the pipeline was made from.
       again_from: step that is run again with all that depends on it, even if nothing changed.
+      part: what the run is among several; the workspace's summary is then left to who started them.
     """
 
-    def __init__(self, config: Config, again_from: str | None = None) -> None:
+    def __init__(self, config: Config, again_from: str | None = None, part: Part | None = None) -> None:
         super().__init__()
-        self._config, self._again_from = config, again_from
+        self._config, self._again_from, self._part = config, again_from, part
+        self.verdict: Verdict | None = None
+        """What the evaluator found; none before it has run."""
+        self.history: Path | None = None
+        """The learning curve; none before the Trainer has run."""
         self.run_id = datetime.datetime.now().isoformat()
         self.summary = Summary(name=config.name, task=config.task, anomalies_allowed=config.validation.allow_anomalies)
 
     def run_with_ir(self, pipeline: pipeline_pb2.Pipeline, run_options: Any = None) -> None:
-        with _only_run(self._config), self._recorded():
+        with only_run(self._config, ".lock"), self._recorded():
             for name, outputs in self._run_steps(pipeline):
                 self._learn_from(name, outputs)
 
@@ -107,9 +112,7 @@ class LocalEngine(LocalDagRunner):
     def _recorded(self) -> Iterator[None]:
         """Keeps MLflow and the summary true, however the run ends."""
         summary, began = self.summary, time.perf_counter()
-        self._tracker = Tracker(self._config, self.run_id)
-        self._verdict: Verdict | None = None
-        self._history: Path | None = None
+        self._tracker = Tracker(self._config, self.run_id, self._part)
         status = "FAILED"
         self._tracker.start()
         summary.mlflow_uri = without_password(self._config.tracking_uri)
@@ -133,10 +136,11 @@ class LocalEngine(LocalDagRunner):
                 "pushed_digest": summary.pushed_digest or "none",
                 "anomalies_allowed": str(summary.anomalies_allowed).lower(),
             }
-            self._tracker.finish(status, tags, self._verdict, self._history)
+            self._tracker.finish(status, tags, self.verdict, self.history)
             summary.mlflow_run_id, summary.tracking_problem = self._tracker.mlflow_run_id, self._tracker.problem
             summary.seconds = round(time.perf_counter() - began, 1)
-            summary.write(self._config)
+            if not self._part:
+                summary.write(self._config)
 
     def _note_step(self, event: events.Event) -> None:
         if isinstance(event, events.StepFinished):
@@ -164,11 +168,11 @@ class LocalEngine(LocalDagRunner):
             if get_task(self._config.task).label != "classes":  # of several at once no one is always right
                 summary.baseline["majority"] = majority(report["labels"]["eval"])
         elif step == "Trainer":
-            self._history = Path(outputs["model_run"].uri, HISTORY)
+            self.history = Path(outputs["model_run"].uri, HISTORY)
             if summary.steps[-1]["cached"]:
-                self._tracker.log_history(self._history)
+                self._tracker.log_history(self.history)
         elif step == "Evaluator":
-            self._verdict = verdict = Verdict.from_json(Path(outputs["evaluation"].uri, VERDICT).read_text())
+            self.verdict = verdict = Verdict.from_json(Path(outputs["evaluation"].uri, VERDICT).read_text())
             summary.metrics, summary.slices, summary.classes = verdict.metrics, verdict.slices, verdict.classes
             summary.blessed, summary.reasons = verdict.blessed, verdict.reasons
             summary.baseline["pushed"] = verdict.baseline_metrics
@@ -196,10 +200,10 @@ class LocalEngine(LocalDagRunner):
 
 
 @contextmanager
-def _only_run(config: Config) -> Iterator[None]:
+def only_run(config: Config, file_name: str) -> Iterator[None]:
     """Two runs of one pipeline at once would write over each other's checkpoints and versions."""
     config.home.mkdir(parents=True, exist_ok=True)
-    with (config.home / ".lock").open("w") as lock:
+    with (config.home / file_name).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -27,11 +27,14 @@ from pipeline.build import create_pipeline  # noqa: E402
 from pipeline.config_file import load  # noqa: E402
 from pipeline.display import Display, show_summary  # noqa: E402
 from pipeline.engine import LocalEngine  # noqa: E402
+from pipeline.errors import BertlineError  # noqa: E402
 
 
 def main() -> None:
     workspace = os.environ.get("BERTLINE_WORKSPACE", str(ROOT / "workspace"))
     config = load(os.environ.get("BERTLINE_CONFIG", "reviews"), workspace=str(Path(workspace).resolve()))
+    if config.seeds:
+        raise BertlineError("seeds: TFX's own command runs the line once; use `bertline run`, or leave seeds out.")
     engine, console = LocalEngine(config), Console(highlight=False)
     with Display(console) as display, events.listening(display.hear):
         engine.run(create_pipeline(config))

@@ -42,6 +42,9 @@ class Summary:
     mlflow_run_id: str | None = None
     mlflow_uri: str | None = None
     tracking_problem: str | None = None
+    seeds: dict[str, Any] | None = None
+    """Of a run over several seeds: what each of them got, and mean and standard deviation; see `pipeline/seeds.py`. All
+    else is then that of the best one, but for `steps`, `seconds` and the MLflow run, which are those of all together."""
     steps: list[dict[str, Any]] = field(default_factory=list)
     """name, seconds, cached, and the reasons for which a step was not taken from the cache."""
     seconds: float = 0.0

@@ -74,6 +74,10 @@ class Line:
 
     def run(self, *arguments: str) -> Outcome:
         """`bertline run`, in this process."""
+        return self.call("run", str(self.config), *arguments)
+
+    def call(self, *arguments: str) -> Outcome:
+        """Any command of `bertline` in this workspace, in this process."""
         from pipeline.cli import main
 
         with tempfile.TemporaryFile("w+") as printed:
@@ -81,8 +85,7 @@ class Line:
             kept = os.dup(1)
             os.dup2(printed.fileno(), 1)
             try:
-                command = ["run", str(self.config), "--workspace", str(self.workspace), *arguments]
-                result = CliRunner().invoke(main, command)
+                result = CliRunner().invoke(main, [*arguments, "--workspace", str(self.workspace)])
             finally:
                 os.dup2(kept, 1)
                 os.close(kept)

@@ -156,6 +156,14 @@ def test_a_password_in_the_tracking_address_is_refused_and_not_repeated(password
     assert "MLFLOW_TRACKING_PASSWORD" in message and "hunter2" not in message and "example.org" in message
 
 
+def test_seeds_are_whole_numbers_and_each_is_named_once():
+    assert load("reviews").seeds == () and load("reviews", ["seeds=[1, 2, 3]"]).seeds == (1, 2, 3)
+    assert "name each seed once" in refusal("reviews", ["seeds=[1, 2, 1]"])
+    assert "greater than or equal to 0 (received -1)" in refusal("reviews", ["seeds=[-1]"])
+    assert "at most 100 items" in refusal("reviews", [f"seeds={list(range(101))}"])
+    assert "seeds" in refusal("reviews", ["seeds=3"])
+
+
 PHASES = """
 name: bert
 task: pretraining
