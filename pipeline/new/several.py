@@ -20,8 +20,7 @@ _MOST_WORDS = 4
 
 class _Found(NamedTuple):
     column: str
-    delimiter: str | None
-    """None for lists."""
+    delimiter: str
     classes: Counter[str]
 
 
@@ -34,7 +33,7 @@ def guess_several(table: Table) -> Guess | None:
     often = found.classes.most_common()
     shown = ", ".join(f"{name} ({count:,})" for name, count in often[:5])
     more = f", {len(often) - 5} more" if len(often) > 5 else ""
-    between = Setting("label_delimiter", None if found.delimiter in (None, ",") else found.delimiter)
+    between = Setting("label_delimiter", None if found.delimiter == "," else found.delimiter)
     return Guess(
         task="multilabel",
         why=f"any number of {len(often)} classes a row",
@@ -49,15 +48,13 @@ def guess_several(table: Table) -> Guess | None:
 
 def _find(table: Table, among: Sequence[str]) -> _Found | None:
     for column in among:
-        if column in table.lists:
-            rows = [(column, None, list(table.lists[column]))]
-        else:
-            values = table.values(column)
-            rows = [(column, mark, [as_classes(value, mark) for value in values]) for mark in _DELIMITERS]
-        for name, mark, lists in rows:
-            classes = Counter(item.strip() for items in lists for item in items)
-            if _are_classes(classes, [len(items) for items in lists]):
-                return _Found(name, mark, classes)
+        values = table.values(column)
+        # A list is one whatever mark it is looked at with.
+        for mark in _DELIMITERS[:1] if column in table.lists else _DELIMITERS:
+            rows = [as_classes(value, mark) for value in values]
+            classes = Counter(name for names in rows for name in names)
+            if _are_classes(classes, [len(names) for names in rows]):
+                return _Found(column, mark, classes)
     return None
 
 
