@@ -1,0 +1,55 @@
+"""The one typed config of a run: every setting, its default, its bounds and its meaning; a module for each section.
+
+`pipeline.config_file` reads it from YAML. Nothing here imports TensorFlow or TFX, so a wrong value is refused in well
+under a second.
+"""
+
+from pipeline.config.base import Frozen
+from pipeline.config.data import (
+    CHOICES,
+    TEXT_KEYS,
+    DataConfig,
+    Formats,
+    LabelKind,
+    Scheme,
+    SplitConfig,
+    ValidationConfig,
+)
+from pipeline.config.model import SIZES, ModelConfig
+from pipeline.config.pretraining import PhaseConfig, PretrainingConfig
+from pipeline.config.results import EvaluationConfig, PushConfig, TrackingConfig
+from pipeline.config.run import BeamConfig, Config, task_names
+from pipeline.config.search import RangeConfig, SearchConfig, Values
+from pipeline.config.text import Reading, TextConfig
+from pipeline.config.training import TrainingConfig
+from pipeline.config.wording import nearest, without_password
+
+__all__ = [
+    "BeamConfig",
+    "CHOICES",
+    "Config",
+    "DataConfig",
+    "EvaluationConfig",
+    "Formats",
+    "Frozen",
+    "LabelKind",
+    "ModelConfig",
+    "PhaseConfig",
+    "PretrainingConfig",
+    "PushConfig",
+    "RangeConfig",
+    "Reading",
+    "SIZES",
+    "Scheme",
+    "SearchConfig",
+    "SplitConfig",
+    "TEXT_KEYS",
+    "TextConfig",
+    "TrackingConfig",
+    "TrainingConfig",
+    "ValidationConfig",
+    "Values",
+    "nearest",
+    "task_names",
+    "without_password",
+]

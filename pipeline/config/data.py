@@ -1,0 +1,156 @@
+"""The raw files, what their columns mean, which rows are held out, and what stops the line."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from pipeline.config.base import Frozen
+
+Formats = Literal["csv", "tsv", "jsonl", "parquet", "documents", "conll", "squad"]
+LabelKind = Literal["class", "classes", "number", "index", "tags"]
+"""What a label is; the task says it. An index counts a row's choices from 0; tags are classes, one for each word."""
+Scheme = Literal["any", "IOB1", "IOB2", "IOBES", "BILOU", "BMES"]
+TEXT_KEYS = ("text", "text_2")
+"""What the texts of a row are called in Examples and in requests, whatever their columns are named."""
+CHOICES = "choices"
+"""What the list of texts is called that one is to be chosen from."""
+
+
+class SplitConfig(Frozen):
+    """Which rows are trained on and which are held out, when one `data.path` holds both."""
+
+    eval_share: float = Field(default=0.1, gt=0, lt=1)
+    """Share of the rows that is held out, chosen by a hash, so that a row never changes sides between runs."""
+    group: str | None = None
+    """Column whose equal values stay on one side (a user, a document, the first text of pairs). Without it the text
+    itself is hashed, so that the same text, or pair of texts, never stands on both sides."""
+    column: str | None = None
+    """Column that says which split a row belongs to; takes the place of hashing."""
+    train: tuple[str, ...] = ("train",)
+    """Values of `column` that mean training rows."""
+    eval: tuple[str, ...] = ("eval", "dev", "validation", "valid", "test")
+    """Values of `column` that mean held-out rows."""
+
+
+class DataConfig(Frozen):
+    """The raw files and what their columns mean."""
+
+    path: str | None = None
+    """File or glob with all rows, split by `split`. Give this, or `train` and `eval`."""
+    train: str | None = None
+    """File or glob with the training rows."""
+    eval: str | None = None
+    """File or glob with the held-out rows."""
+    format: Formats | None = None
+    """How the files are written; by default their ending says it (.gz and .bz2 are looked through). `documents` (.txt) is
+    plain text; see `data.documents` and `data.sentences`. `conll` has a word and its tag a line, see `data.tags`. `squad`
+    is SQuAD's JSON, 1.1 or 2.0, for the task `answering`."""
+    text: str | tuple[str, ...] = "text"
+    """Column that holds the text; two columns, as [premise, hypothesis], for a task over pairs of texts."""
+    choices: str | tuple[str, ...] = ()
+    """Columns of the endings to choose from, as [a, b, c, d], for the task choice; or one column that holds a list of them.
+    A row may have fewer than another: its last ones are then empty."""
+    first_choice: Literal[0, 1] = 0
+    """What `label` calls the first of the choices, where it numbers them. Letters (A, b) and names of columns are
+    understood as well."""
+    label: str | None = "label"
+    """Column that holds the class or the classes, the number to learn, which of the choices is right, or the tags of the
+    words; none for a task that learns from text alone."""
+    label_delimiter: str = Field(default=",", min_length=1)
+    """What stands between the classes of a row, for the task multilabel; a JSON list needs none."""
+    documents: Literal["empty lines", "headings"] = "empty lines"
+    """Of plain text: what parts its documents; headings are written ` = Title = `, as in WikiText."""
+    sentences: Literal["lines", "split"] = "lines"
+    """Of plain text: a sentence a line, or lines that are split where a sentence seems to end."""
+    tags: Scheme = "any"
+    """How tags of words are written. `any` reads IOB1, IOB2, IOBES, BILOU and BMES alike, as seqeval does by default; under
+    a scheme that is named, a sentence that breaks it is a bad row."""
+    segment_numbers: bool = False
+    """Of CoNLL files: each word ends with the number of its place in a segment, as in Weibo NER; it is dropped."""
+    columns: tuple[str, ...] = ()
+    """Names of the columns, for a CSV or TSV file without a header line."""
+    further_columns: bool = False
+    """Whether a line of a CSV or TSV file may go on after its last column. What stands there is not read."""
+    delimiter: str | None = Field(default=None, min_length=1, max_length=1)
+    """Column separator of a CSV or TSV file; a comma and a tab by default."""
+    quotes: bool | None = None
+    """Whether `"` quotes a value. By default it does in CSV, and is a plain character in TSV."""
+    encoding: str = "utf-8"
+    """Character encoding of the files."""
+    labels: tuple[str, ...] = ()
+    """The classes, in order. By default those that the training rows have; naming them makes a typo an anomaly."""
+    exclude: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Rows to leave out on purpose: column -> values. They are counted, not quarantined."""
+    split: SplitConfig = SplitConfig()
+    incomplete: Literal["stop", "quarantine"] = "stop"
+    """A row with an empty text or no label stops the line before training, or goes to the quarantine file."""
+    max_bad_share: float = Field(default=0.01, ge=0, le=1)
+    """The run fails when a larger share of the rows than this is quarantined."""
+
+    @property
+    def text_columns(self) -> dict[str, str]:
+        """The texts of a row: name of the feature -> column."""
+        columns = (self.text,) if isinstance(self.text, str) else self.text
+        return dict(zip(TEXT_KEYS, columns, strict=False))
+
+    @property
+    def choice_columns(self) -> tuple[str, ...]:
+        return (self.choices,) if isinstance(self.choices, str) else self.choices
+
+    @property
+    def list_columns(self) -> tuple[str, ...]:
+        """Columns that may hold a list, in a format that has lists: of choices, of classes, of words and their tags."""
+        return (*self.choice_columns, *self.text_columns.values(), *([self.label] if self.label else []))
+
+    @property
+    def columns_of_texts(self) -> dict[str, str | tuple[str, ...]]:
+        """Everything that a model reads of a row: name of the feature -> column, or columns of the choices."""
+        return {**self.text_columns, **({CHOICES: self.choices} if self.choices else {})}
+
+    @field_validator("choices")
+    @classmethod
+    def _two_or_a_list(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        if not isinstance(value, str) and len(value) == 1:
+            raise ValueError(f"name two columns or more; or, if {value[0]} holds lists, name it without brackets")
+        if not isinstance(value, str) and len(set(value)) < len(value):
+            raise ValueError("name each column once")
+        return value
+
+    @field_validator("text", mode="before")
+    @classmethod
+    def _one_column_or_two(cls, value: Any) -> Any:
+        columns = [value] if isinstance(value, str) else value
+        if not isinstance(columns, list | tuple) or not all(isinstance(column, str) and column for column in columns):
+            raise ValueError("name the column of the text, or two columns, as [premise, hypothesis]")
+        if not 1 <= len(columns) <= len(TEXT_KEYS):
+            raise ValueError(f"a row has one text or two, and {len(columns)} columns are named")
+        if len(set(columns)) < len(columns):
+            raise ValueError(f"both texts name the same column {columns[0]!r}")
+        return value if isinstance(value, str) else columns[0] if len(columns) == 1 else tuple(columns)
+
+    @model_validator(mode="after")
+    def _one_source(self) -> DataConfig:
+        if (self.path is None) == (self.train is None) or (self.train is None) != (self.eval is None):
+            raise ValueError("give either `path`, or both `train` and `eval`")
+        if self.label in self.text_columns.values():
+            raise ValueError(f"`text` and `label` name the same column {self.label!r}")
+        for column in self.choice_columns:
+            if column == self.label or column in self.text_columns.values():
+                other = "label" if column == self.label else "text"
+                raise ValueError(f"`choices` and `{other}` name the same column {column!r}")
+        return self
+
+
+class ValidationConfig(Frozen):
+    """What counts as an anomaly of the data; an anomaly stops the line before training."""
+
+    allow_anomalies: bool = False
+    """Go on in spite of anomalies; set by `--allow-anomalies` and recorded with the run. Rows without a usable label
+    then have no weight in training and evaluation."""
+    label_drift: float = Field(default=0.1, gt=0, le=1)
+    """Largest change of any class's share against the last accepted run; of labels that are numbers, their largest
+    Jensen-Shannon divergence."""
+    length_drift: float = Field(default=0.1, gt=0, le=1)
+    """Largest Jensen-Shannon divergence of the text lengths against the last accepted run."""

@@ -1,0 +1,55 @@
+"""What a model must reach, where it goes, and where the run is recorded."""
+
+from __future__ import annotations
+
+from pydantic import Field, field_validator
+
+from pipeline.config.base import Frozen
+from pipeline.config.wording import without_password
+
+
+class EvaluationConfig(Frozen):
+    """What a model must reach to be pushed."""
+
+    thresholds: dict[str, float]
+    """Bound of each metric, for example {accuracy: 0.8}: a lower one, or an upper one where less is better, as of a loss.
+    At least one: without a bound nothing could be refused."""
+    slice_thresholds: dict[str, float] = Field(default_factory=dict)
+    """Bound of each metric that every slice with enough rows must keep."""
+    slices: tuple[str, ...] = ()
+    """Columns whose values are evaluated one by one."""
+    length_slices: tuple[int, ...] = (10, 20, 40)
+    """Word counts at which texts are sliced by length: below 10, 10 to 19, and so on."""
+    min_slice_rows: int = Field(default=50, ge=1)
+    """Smaller slices are shown but never judged."""
+    max_drop: float = Field(default=0.01, ge=0, lt=1)
+    """How much worse than that of the model that is pushed now each metric with a threshold may be."""
+
+    @field_validator("thresholds")
+    @classmethod
+    def _not_empty(cls, value: dict[str, float]) -> dict[str, float]:
+        if not value:
+            raise ValueError("name at least one metric with its lower bound, for example {accuracy: 0.8}")
+        return value
+
+
+class PushConfig(Frozen):
+    destination: str | None = None
+    """Folder that receives numbered versions; `workspace/models/NAME` by default."""
+
+
+class TrackingConfig(Frozen):
+    enabled: bool = True
+    uri: str | None = None
+    """MLflow store; by default MLFLOW_TRACKING_URI, else an sqlite file in the workspace."""
+    experiment: str | None = None
+    """MLflow experiment; the pipeline's name by default."""
+    encoder_run: str | None = None
+    """MLflow run whose encoder this one starts from; set by `model.checkpoint: runs:/…` and recorded with the run."""
+
+    @field_validator("uri")
+    @classmethod
+    def _holds_no_password(cls, value: str | None) -> str | None:
+        if value and without_password(value) != value:
+            raise ValueError("a config is recorded with the run: give the password in MLFLOW_TRACKING_PASSWORD instead")
+        return value

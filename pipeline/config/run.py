@@ -1,0 +1,145 @@
+"""All sections together, and what holds between them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, field_validator, model_validator
+
+from pipeline.config.base import Frozen
+from pipeline.config.data import CHOICES, TEXT_KEYS, DataConfig, ValidationConfig
+from pipeline.config.model import ModelConfig
+from pipeline.config.pretraining import PretrainingConfig
+from pipeline.config.results import EvaluationConfig, PushConfig, TrackingConfig
+from pipeline.config.search import SearchConfig
+from pipeline.config.text import TextConfig
+from pipeline.config.training import TrainingConfig
+from pipeline.config.wording import nearest
+
+
+class BeamConfig(Frozen):
+    args: tuple[str, ...] = ("--direct_running_mode=in_memory", "--direct_num_workers=1")
+    """Arguments of every Beam step."""
+
+
+class Config(Frozen):
+    """A run: what is read, what is learned, what it must reach, where it goes."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
+    """Name of the pipeline: small letters, digits and dashes."""
+    task: str = "classification"
+    """What is learned; one file in `models/tasks/` each. Or a layout of GLUE's, as glue/cola, with `data: FOLDER`."""
+    workspace: str = "workspace"
+    """Folder of everything a run writes."""
+    seeds: tuple[Annotated[int, Field(ge=0, lt=2**31)], ...] = Field(default=(), max_length=100)
+    """Train once for each of these seeds, in place of `training.seed`; the best model that is blessed is pushed, and mean
+    and standard deviation of every metric are told."""
+    data: DataConfig
+    validation: ValidationConfig = ValidationConfig()
+    text: TextConfig = TextConfig()
+    pretraining: PretrainingConfig = PretrainingConfig()
+    model: ModelConfig = ModelConfig()
+    training: TrainingConfig = TrainingConfig()
+    evaluation: EvaluationConfig
+    search: SearchConfig = SearchConfig()
+    push: PushConfig = PushConfig()
+    tracking: TrackingConfig = TrackingConfig()
+    beam: BeamConfig = BeamConfig()
+
+    @field_validator("seeds")
+    @classmethod
+    def _each_seed_once(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(value)) < len(value):
+            raise ValueError("name each seed once: a second training with it would be the same")
+        return value
+
+    @field_validator("task")
+    @classmethod
+    def _known_task(cls, value: str) -> str:
+        known = task_names()
+        if value not in known:
+            raise ValueError(f"there is no task {value!r}{nearest(value, known)}; known: {', '.join(known)}")
+        return value
+
+    @model_validator(mode="after")
+    def _slices_are_not_reserved(self) -> Config:
+        reserved = {*TEXT_KEYS, CHOICES, "label", "words", "length"} & set(self.evaluation.slices)
+        if reserved:
+            raise ValueError(
+                f"evaluation.slices: {sorted(reserved)} are names of our own; texts are sliced by length anyway"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _phases_rise(self) -> Config:
+        lengths = [phase.seq_len for phase in self.pretraining.phases]
+        if lengths and (lengths != sorted(lengths) or self.text.seq_len != lengths[-1]):
+            raise ValueError(
+                f"pretraining.phases: their seq_len must rise, up to text.seq_len (received {lengths} and"
+                f" {self.text.seq_len}; leave text.seq_len out)"
+            )
+        for phase in self.pretraining.phases:
+            if phase.batch_size % self.training.accumulate:
+                raise ValueError(
+                    f"pretraining.phases: batch_size={phase.batch_size} cannot be worked through in"
+                    f" {self.training.accumulate} equal parts"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _pretraining_reads_masks(self) -> Config:
+        if self.task == "pretraining" and self.text.reading == "original":
+            raise ValueError("text.reading must be huggingface for pretraining: the other one splits a [MASK] in a text")
+        return self
+
+    # Where things are: the one place that knows the shape of the workspace.
+    @property
+    def home(self) -> Path:
+        return Path(self.workspace) / "pipelines" / self.name
+
+    @property
+    def artifact_root(self) -> Path:
+        return self.home / "artifacts"
+
+    @property
+    def metadata_path(self) -> Path:
+        return self.home / "metadata.db"
+
+    @property
+    def search_path(self) -> Path:
+        return self.home / "search"
+
+    @property
+    def push_path(self) -> Path:
+        return Path(self.push.destination) if self.push.destination else Path(self.workspace) / "models" / self.name
+
+    @property
+    def tracking_uri(self) -> str:
+        return (
+            self.tracking.uri or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path(self.workspace) / 'mlflow.db'}"
+        )
+
+    def flat(self) -> dict[str, Any]:
+        """The config as dotted names, for the record of a run."""
+        return dict(_flatten(self.model_dump(mode="json")))
+
+    def to_json(self) -> str:
+        return json.dumps(self.model_dump(mode="json"), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Config:
+        return cls.model_validate_json(text)
+
+
+def task_names() -> list[str]:
+    folder = Path(__file__).parents[2] / "models" / "tasks"
+    return sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))
+
+
+def _flatten(value: Any, prefix: str = "") -> list[tuple[str, Any]]:
+    if isinstance(value, dict) and value:
+        return [pair for key, item in value.items() for pair in _flatten(item, f"{prefix}.{key}" if prefix else str(key))]
+    return [(prefix, value)]

@@ -1,0 +1,45 @@
+"""How text becomes pieces."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from pipeline.config.base import Frozen
+
+Reading = Literal["original", "huggingface"]
+
+
+class TextConfig(Frozen):
+    """How text becomes WordPiece ids."""
+
+    vocab: str | None = None
+    """A `vocab.txt`, one piece a line. By default the checkpoint's own; without either one is learned from the text."""
+    vocab_size: int = Field(default=8000, ge=100, le=200_000)
+    """Size of a learned vocabulary."""
+    reserved: tuple[str, ...] = Field(default=(), max_length=25)
+    """Further pieces in brackets, such as [URL], that a learned vocabulary has after the special ones. The reading
+    `huggingface` keeps them whole in a text."""
+    lower: bool = True
+    """Uncased text: lower-cased, accents dropped. A checkpoint's `tokenizer_config.json` sets the default."""
+    strip_accents: bool | None = None
+    """Drop accents or keep them, whatever `lower` says. A checkpoint's `tokenizer_config.json` sets the default."""
+    reading: Reading = "original"
+    """Which reference tokenizer is matched where the two differ; a checkpoint folder sets `huggingface`."""
+    seq_len: int = Field(default=128, ge=8, le=512)
+    """Tokens an example has at most, [CLS] and [SEP] included; longer texts are cut, or read in windows of this length by
+    a task that has an answer for each word."""
+    window_step: int | None = Field(default=None, ge=1, le=512)
+    """Tokens from one window of a long text to the next; half of a window by default."""
+
+    @field_validator("reserved")
+    @classmethod
+    def _in_brackets(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for piece in value:
+            if not re.fullmatch(r"\[[A-Za-z0-9_-]{1,30}\]", piece):
+                raise ValueError(f"{piece!r} is not letters, digits, - and _ in brackets, such as [URL]")
+        if len(set(value)) < len(value):
+            raise ValueError("name each piece once")
+        return value
