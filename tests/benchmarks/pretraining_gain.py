@@ -3,8 +3,8 @@
     bertline run wikitext-tiny --set data.train=… --set data.eval=…            # pushes workspace/models/wikitext-tiny/1
     python tests/benchmarks/pretraining_gain.py workspace/models/wikitext-tiny/1 --data path/to/data --seeds 1,2,3
 
-The task is WNUT 2017's entities (its files are in path/to/data/wnut17). Size, vocabulary, reading, learning rate, epochs and
-seeds are the same on both sides; only the weights that the training begins with are not.
+The task is WNUT 2017's entities (its files are in path/to/data/wnut17). Size, vocabulary, reading, learning rate, epochs
+and seeds are the same on both sides; only the weights that the training begins with are not.
 """
 
 from __future__ import annotations
@@ -23,10 +23,13 @@ SAME = ["training.learning_rate=1e-3", "training.epochs=8"]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("encoder", type=Path, help="folder of a model that the task pretraining has pushed")
+    parser.add_argument("encoder", nargs="?", type=Path, help="folder of a model that the task pretraining has pushed")
     parser.add_argument("--data", type=Path, default=Path(), help="folder that holds a folder wnut17")
     parser.add_argument("--seeds", default="1", metavar="1,2,3")
     given = parser.parse_args()
+    if given.encoder is None:
+        print("nothing measured: name the folder of a model that the task pretraining has pushed.")
+        return
     encoder = given.encoder.resolve() / "assets.extra" / "encoder"
     if not encoder.is_dir():
         parser.error(f"{given.encoder} has no assets.extra/encoder; name a model that the task pretraining has pushed")
