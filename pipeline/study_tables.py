@@ -62,7 +62,10 @@ def show_search(console: Console, report: SearchReport) -> None:
     console.print(f"time        {report.seconds:.0f} s")
     console.print(f"[yellow]note[/] {report.caution}", soft_wrap=True)
     console.print("\nNext:")
-    console.print(f"  [cyan]{report.command}[/]   # push the best; its training is cached", soft_wrap=True)
+    console.print(
+        f"  [cyan]{report.command}[/]   # train with them; the trial is cached, and what is blessed is pushed",
+        soft_wrap=True,
+    )
 
 
 def _chosen(first: str, metrics: Mapping[str, float]) -> list[str]:

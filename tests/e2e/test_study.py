@@ -10,6 +10,9 @@ from mlflow.tracking import MlflowClient
 
 from components import events
 from components.publish import model_digest
+from pipeline import collapse
+from pipeline.errors import TrainingDivergedError
+from pipeline.study import Study
 
 DATA_STEPS = ("Ingest", "StatisticsGen", "Schema", "ExampleValidator", "Vocabulary", "Transform")
 SEEDS = ("--set", "seeds=[42, 7]")
@@ -138,6 +141,40 @@ def test_a_single_run_takes_the_training_of_its_seed_from_the_study(seeds):
     assert seeds.line.steps_run() == [] and seeds.line.summary["pushed_version"] == 1
     assert seeds.line.run("--set", f"training.seed={other}").exit_code == 0
     assert seeds.line.steps_run() == ["Pusher"] and seeds.line.summary["pushed_version"] == 2
+
+
+def test_a_seed_that_diverges_counts_as_collapsed_and_the_others_go_on(seeds, monkeypatch):
+    run = Study.run
+
+    def diverging(study, config, title, tags, **options):
+        if title == "seed 42":
+            try:
+                raise TrainingDivergedError("training: the loss is nan at step 3")
+            except TrainingDivergedError as error:
+                raise RuntimeError("a step failed") from error  # as it comes out of TFX
+        return run(study, config, title, tags, **options)
+
+    monkeypatch.setattr(Study, "run", diverging)
+    # Three epochs teach this line little; here the other seed counts as sound all the same.
+    monkeypatch.setattr(collapse, "_alone", lambda run, metric: [run.broke_off] if run.broke_off else [])
+    result = seeds.line.run(*SEEDS)
+    assert result.exit_code == 0 and "seed 42 learned nothing: training: the loss is nan at step 3" in result.output
+    told = seeds.line.summary["seeds"]
+    assert [run["pushed"] for run in told["runs"]] == [False, True] and told["runs"][0]["metrics"] == {}
+    assert told["spread"]["runs"] == told["without_collapsed"]["runs"] == 1
+    parent, _ = parent_and_children(seeds.line, seeds.line.summary["mlflow_run_id"])
+    assert parent.data.tags["collapsed_seeds"] == "42" and parent.data.metrics["collapsed"] == 1
+    assert "mean_without_collapsed/accuracy" in parent.data.metrics and "std/accuracy" not in parent.data.metrics
+
+
+def test_where_every_seed_is_refused_nothing_is_pushed(seeds):
+    before = versions(seeds.line)
+    result = seeds.line.run(*SEEDS, "--set", "evaluation.thresholds={cross_entropy: 0}")
+    assert result.exit_code == 3 and versions(seeds.line) == before
+    summary = seeds.line.summary
+    assert summary["blessed"] is False and summary["pushed_version"] is None and summary["status"] == "succeeded"
+    assert [reason.partition(":")[0] for reason in summary["reasons"]] == ["seed 42", "seed 7"]
+    assert {step["name"] for step in summary["steps"] if not step["cached"]} == {"Evaluator"}
 
 
 def test_seeds_whose_loss_is_not_finite_are_told(seeds):
