@@ -22,8 +22,8 @@ from components import events
 from components.evaluation import evaluate
 from components.publish import model_digest, pushed_versions
 from components.verdict import FILE_NAME
-from models.task import get_task
-from pipeline.config import EvaluationConfig
+from models.task import as_learned, get_task
+from pipeline.config import EvaluationConfig, PretrainingConfig
 from serving.contract import read_card
 
 
@@ -36,6 +36,7 @@ def Evaluator(
     settings: Parameter[str],
     destination: Parameter[str],
     code: Parameter[str],
+    pretraining: Parameter[str] = "{}",
     beam_pipeline: BeamComponentParameter[beam.Pipeline] = None,
 ) -> None:
     """Measures a model on the held-out rows, against the model that is pushed now, and blesses or refuses it.
@@ -48,12 +49,13 @@ def Evaluator(
       settings: JSON of the config's section `evaluation`.
       destination: folder of pushed versions; the newest one is the baseline.
       code: fingerprint of the sources, so that a change of code is not answered from the cache.
+      pretraining: JSON of the settings that say what is learned.
     """
     model_path = path_utils.serving_model_path(model.uri)
     card = read_card(model_path)
     verdict = evaluate(
         lambda: beam_pipeline,
-        get_task(card["task"]),
+        as_learned(get_task(card["task"]), PretrainingConfig.model_validate_json(pretraining)),
         EvaluationConfig.model_validate_json(settings),
         model=model_path,
         baseline=find_baseline(model_path, card, destination),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from pipeline.config import CHOICES, TEXT_KEYS, LabelKind, PretrainingConfig, TrainingConfig
@@ -147,6 +147,8 @@ class Task:
     """The first one counts the rows."""
     metrics: Mapping[str, Metric]
     """By their names in the config."""
+    left_out: Callable[[PretrainingConfig], tuple[str, ...]] = staticmethod(lambda settings: ())
+    """Metrics of what a line with these settings does not learn."""
     confusion: str | None = None
     """The output whose predictions are shares of the classes, if there is one."""
     heads: Callable[[Any], dict[str, Any]] | None = None
@@ -171,6 +173,14 @@ def raw_features(task: Task, text_keys: Sequence[str]) -> dict[str, Raw]:
 def expanded(task: Task, features: Tensors, context: Context, *, training: bool = False) -> Tensors:
     """The features of what the model reads."""
     return task.expand(features, context, training) if task.expand else features
+
+
+def as_learned(task: Task, settings: PretrainingConfig) -> Task:
+    """The task, measured by nothing that this line does not learn."""
+    left_out = task.left_out(settings)
+    metrics = {name: metric for name, metric in task.metrics.items() if name not in left_out}
+    measured = {metric.output for metric in metrics.values()}
+    return replace(task, metrics=metrics, confusion=task.confusion if task.confusion in measured else None)
 
 
 def check_texts(task: Task, text_keys: Sequence[str]) -> None:

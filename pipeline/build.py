@@ -22,7 +22,7 @@ from components.transform import Transform
 from components.validation import DataGate, SchemaFromConfig
 from components.verdict import check_metrics
 from components.vocabulary import VocabularyGen
-from models.task import check_label, check_texts, check_training, get_task
+from models.task import as_learned, check_label, check_texts, check_training, get_task
 from pipeline.config import Config
 from pipeline.fingerprints import code_fingerprint, file_fingerprint
 
@@ -46,7 +46,7 @@ def create_pipeline(config: Config, *, push: bool = True) -> Pipeline:
     check_texts(task, text_keys)
     check_label(task, config.data.label)
     check_training(task, config.training, config.model.crf)
-    check_metrics(task, config.evaluation, len(config.data.labels))
+    check_metrics(as_learned(task, config.pretraining), config.evaluation, len(config.data.labels))
     check_inputs(config.data, config.evaluation.slices, list(task.list_keys))
     task_module = f"models.tasks.{config.task}"
     slices = json.dumps(list(config.evaluation.slices))
@@ -134,6 +134,7 @@ def create_pipeline(config: Config, *, push: bool = True) -> Pipeline:
         examples=learned,
         model=trainer.outputs["model"],
         settings=config.evaluation.model_dump_json(),
+        pretraining=config.pretraining.model_dump_json(include={"next_sentence"}),
         destination=str(config.push_path),
         code=code_fingerprint("components.evaluator", task_module),
     ).with_id("Evaluator")

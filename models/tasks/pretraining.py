@@ -300,6 +300,7 @@ TASK = Task(
         "perplexity": Metric(of="mlm_loss", function=math.exp, better="lower"),
         "nsp_accuracy": Metric("SparseCategoricalAccuracy", "follows"),
     },
+    left_out=lambda settings: () if settings.next_sentence else ("nsp_accuracy",),
     confusion="follows",
     heads=heads,
     take_heads=take_heads,

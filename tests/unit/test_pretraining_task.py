@@ -7,12 +7,13 @@ import pytest
 import tensorflow as tf
 from wordpiece import VOCAB, write_vocab
 
+from components.verdict import check_metrics
 from models.encoder import Encoder, EncoderSize
 from models.inputs import Batch, Corpus, batches, padded
-from models.task import Context, get_task
+from models.task import Context, as_learned, get_task
 from models.tasks.pretraining import LABELS
 from models.text import TextEncoder
-from pipeline.config import PretrainingConfig
+from pipeline.config import EvaluationConfig, PretrainingConfig
 from pipeline.errors import BertlineError
 
 TASK = get_task("pretraining")
@@ -171,3 +172,11 @@ def test_a_head_that_the_checkpoint_lacks_starts_from_scratch_and_half_a_head_is
         TASK.take_heads(taker, half)
     for name, value in TASK.heads(taker).items():
         np.testing.assert_array_equal(value, before[name])
+
+
+def test_a_line_that_does_not_learn_what_follows_is_not_measured_by_it():
+    whole, alone = (as_learned(TASK, PretrainingConfig(next_sentence=learned)) for learned in (True, False))
+    assert "nsp_accuracy" in whole.metrics and whole.confusion == "follows"
+    assert "nsp_accuracy" not in alone.metrics and alone.confusion is None and "perplexity" in alone.metrics
+    with pytest.raises(BertlineError, match="has no metric 'nsp_accuracy'"):
+        check_metrics(alone, EvaluationConfig(thresholds={"nsp_accuracy": 0.6}))
