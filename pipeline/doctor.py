@@ -57,7 +57,8 @@ def _python() -> Iterator[Finding]:
 def _versions() -> Iterator[Finding]:
     """The pins of pyproject.toml against what is installed."""
     pins = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    for name, _, wanted in (pin.partition("==") for pin in pins if "==" in pin):
+    for pinned, _, wanted in (pin.partition("==") for pin in pins if "==" in pin):
+        name = pinned.partition("[")[0]  # without its extras
         found = next((v for v in map(_installed, (name, f"{name}-cpu")) if v), None)
         if found is None:
             yield Finding("wrong", name, "not installed", _REINSTALL)

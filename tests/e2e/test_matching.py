@@ -89,6 +89,12 @@ def test_what_belongs_together_is_found_among_all_held_out_texts(matching):
     assert metrics["recall_at_1"] <= metrics["recall_at_5"] <= metrics["recall_at_10"] and metrics["recall_at_10"] >= 0.9
 
 
+def test_the_scores_while_training_are_the_evaluators(matching):
+    pairs = matching.scores_while_training()
+    assert set({"mrr", "recall_at_1"}) <= set(pairs)
+    assert all(one == pytest.approx(other, abs=1e-6) for one, other in pairs.values()), pairs
+
+
 def test_the_evaluators_places_are_those_of_the_embed_signatures_vectors(matching):
     embed = tf.saved_model.load(matching.summary["pushed_path"]).signatures["embed"]
     rows = held_out(matching)
@@ -154,9 +160,3 @@ def test_scores_in_any_unit_are_learned_by_their_order(similarity):
     given = serve(text=rows["text"], text_2=rows["text_2"])["similarity"].numpy().astype(np.float64)
     spearman = stats.spearmanr(given, rows["label"].numpy()).statistic
     assert similarity.summary["metrics"]["spearman"] == pytest.approx(spearman, abs=1e-4)
-
-
-def test_the_scores_while_training_are_the_evaluators(matching):
-    pairs = matching.scores_while_training()
-    assert set({"mrr", "recall_at_1"}) <= set(pairs)
-    assert all(one == pytest.approx(other, abs=1e-6) for one, other in pairs.values()), pairs
