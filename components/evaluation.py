@@ -26,6 +26,8 @@ from serving.contract import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE
 
 LENGTH = "length"
 _CONFUSION = "confusion"
+_DIFFERENCE = "_diff"
+"""Ends the names under which TFMA gives how far a candidate is from its baseline."""
 _ROWS_AT_ONCE = 64
 """Beam would go up to a thousand, and texts of a thousand rows, padded and attended to at once, fill the memory."""
 
@@ -167,6 +169,8 @@ def _per_class(found: Mapping[str, Any]) -> Slices:
     for metric, value in found.items():
         if metric.startswith(PER_CLASS):
             name, _, score = metric.removeprefix(PER_CLASS).rpartition("/")
+            if score.endswith(_DIFFERENCE):
+                continue
             classes.setdefault(name, {})[score] = float(value["doubleValue"])
     return classes
 

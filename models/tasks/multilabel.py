@@ -58,6 +58,15 @@ def answer(logits: tf.Tensor, batch: Mapping[str, tf.Tensor], context: Context) 
     }
 
 
+def plain(given: Mapping[str, Any]) -> dict[str, Any]:
+    """As many labels as there are: only a tensor has to be filled up."""
+    return {
+        "labels": [name.decode() for name in given["labels"] if name],
+        "classes": [name.decode() for name in given["classes"]],
+        "probabilities": [float(share) for share in given["probabilities"]],
+    }
+
+
 def readable(given: Mapping[str, Any]) -> str:
     ranked = sorted(zip(given["probabilities"], given["classes"], strict=True), reverse=True)
     found = [f"{name.decode()} {share:.3f}" for share, name in ranked if share > 0.5]
@@ -84,6 +93,7 @@ TASK = Task(
     correct=correct,
     answer=answer,
     readable=readable,
+    plain=plain,
     measure=answer,
     targets=targets,
     outputs={"": Output("probabilities", "label_flags", "label_weight")},

@@ -100,3 +100,10 @@ def test_the_scores_while_training_are_the_evaluators(line):
     pairs = line.scores_while_training()
     assert set({"micro_f1", "macro_f1", "subset_accuracy", "cross_entropy"}) <= set(pairs)
     assert all(one == pytest.approx(other, abs=1e-6) for one, other in pairs.values()), pairs
+
+
+def test_beside_the_model_that_is_pushed_each_class_has_its_own_scores_only(line):
+    line.run("--set", "training.epochs=1")
+    assert line.summary["baseline"]["pushed"]
+    for scores in line.summary["classes"].values():
+        assert list(scores) == ["precision", "recall", "f1", "rows"] and scores["rows"] > 10

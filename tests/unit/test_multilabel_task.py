@@ -57,6 +57,7 @@ def test_the_answer_names_what_is_likelier_than_not_the_likeliest_first(context)
     first, second = ({name: value[row] for name, value in answer.items()} for row in (0, 1))
     assert TASK.readable(first) == "short 0.881  funny 0.622"
     assert TASK.readable(second) == "none; the nearest is sad 0.269"
+    assert TASK.plain(first)["labels"] == ["short", "funny"] and TASK.plain(second)["labels"] == []
 
 
 def test_examples_with_any_number_of_names_have_targets(context):
