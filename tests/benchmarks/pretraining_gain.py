@@ -18,7 +18,7 @@ from pathlib import Path
 from quality import FLOORS, run
 
 PRESET = "wnut17"
-SAME = ["training.learning_rate=1e-3", "training.epochs=8"]
+SAME = ["training.learning_rate=1e-3", "training.epochs=8", "training.batch_size=32"]
 
 
 def main() -> None:
