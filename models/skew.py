@@ -10,11 +10,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pipeline.config import nearest
+from pipeline.config import Sampling, nearest
 from pipeline.errors import BertlineError
 
-Sampling = Literal["natural", "square_root", "balanced"]
-_POWER: Mapping[str, float] = {"natural": 1.0, "square_root": 0.5, "balanced": 0.0}
+_POWER: Mapping[Sampling, float] = {"natural": 1.0, "square_root": 0.5, "balanced": 0.0}
 
 
 def class_counts(found: Any, classes: int) -> np.ndarray:

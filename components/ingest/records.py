@@ -97,6 +97,20 @@ def as_list(values: list[Any]) -> ListText:
     return ListText(json.dumps([as_text(value) or "" for value in values], ensure_ascii=False))
 
 
+def list_of(text: str) -> list[str] | None:
+    """The values of a JSON list of plain values, as a column holds one: as a list, or as its text; None of any other text.
+
+    >>> list_of('["a, b", 2]'), list_of("a, b"), list_of('[["a"]]')
+    (['a, b', '2'], None, None)
+    """
+    if not text.lstrip().startswith("["):
+        return None
+    try:
+        return [as_text(value) or "" for value in json.loads(text)]
+    except (ValueError, RecursionError):
+        return None
+
+
 def make_row(
     file: str,
     line: int,

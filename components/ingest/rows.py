@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import re
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from components.ingest.choices import NOT_A_CHOICE, as_index, choices_of
-from components.ingest.records import NESTED, BadRow, ListText, Row, Values, as_raw, bad_row
+from components.ingest.records import NESTED, BadRow, ListText, Row, Values, as_raw, bad_row, list_of
 from models import tags
 from pipeline.config import CHOICES, DataConfig, LabelKind, Scheme
 
@@ -88,21 +87,9 @@ def as_classes(text: str, delimiter: str) -> tuple[str, ...]:
     >>> as_classes("funny; sad;funny;", ";"), as_classes('["a, b", "c"]', ",")
     (('funny', 'sad'), ('a, b', 'c'))
     """
-    names = as_list(text)
-    if names is None:
-        names = text.split(delimiter)
+    listed = list_of(text)
+    names = text.split(delimiter) if listed is None else listed
     return tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
-
-
-def as_list(text: str) -> list[str] | None:
-    """The values of a JSON list, or None of any other text."""
-    if not isinstance(text, ListText) and not text.lstrip().startswith("["):
-        return None
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return None
-    return [str(value) for value in found] if isinstance(found, list) else None
 
 
 def tagged_words(text: str | None, label: str | None, scheme: Scheme) -> Features | str:
@@ -120,14 +107,17 @@ def tagged_words(text: str | None, label: str | None, scheme: Scheme) -> Feature
     return {name: value for name, value in given.items() if not missing.get(name)}
 
 
-_NO_VALUES = "[]"
-"""A list without values is as good as nothing, in a file with lists or without."""
 _WORD = r"[^ \t\r\n]+"
 """Not up to every white space of Unicode: a wide space may be a word of its own."""
 
 
 def _parted(text: str) -> list[str]:
-    return json.loads(text) if isinstance(text, ListText) else re.findall(_WORD, text)
+    return list_of(text) or [] if isinstance(text, ListText) else re.findall(_WORD, text)
+
+
+def _is_empty(value: str | None) -> bool:
+    """Nothing, or a list without values; of a plain text, [] is a text like any other."""
+    return not value or not value.strip() or (isinstance(value, ListText) and not list_of(value))
 
 
 def sort_row(
@@ -141,7 +131,7 @@ def sort_row(
         return split
     columns = data.text_columns | ({"label": data.label} if data.label else {})
     given = {name: row.values.get(column) for name, column in columns.items()}
-    present = {name: value for name, value in given.items() if value is not None and value.strip() not in ("", _NO_VALUES)}
+    present = {name: value for name, value in given.items() if value is not None and not _is_empty(value)}
     for name, value in present.items():
         if isinstance(value, ListText) and not (label == "tags" or (label == "classes" and name == "label")):
             hint = "; the task multilabel learns from lists" if name == "label" else ""

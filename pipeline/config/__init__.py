@@ -21,7 +21,7 @@ from pipeline.config.results import EvaluationConfig, PushConfig, TrackingConfig
 from pipeline.config.run import BeamConfig, Config, task_names
 from pipeline.config.search import RangeConfig, SearchConfig, Values
 from pipeline.config.text import Reading, TextConfig
-from pipeline.config.training import TrainingConfig
+from pipeline.config.training import Sampling, TrainingConfig
 from pipeline.config.wording import nearest, without_password
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "RangeConfig",
     "Reading",
     "SIZES",
+    "Sampling",
     "Scheme",
     "SearchConfig",
     "SplitConfig",

@@ -8,6 +8,8 @@ from pydantic import Field, field_validator, model_validator
 
 from pipeline.config.base import Frozen
 
+Sampling = Literal["natural", "square_root", "balanced"]
+
 
 class TrainingConfig(Frozen):
     """One loop for every task and strategy."""
@@ -44,7 +46,7 @@ class TrainingConfig(Frozen):
     class_weights: Literal["balanced"] | dict[str, Annotated[float, Field(gt=0, le=10_000)]] | None = None
     """How much what is learned from each class counts, for skewed data: `balanced`, by how rare a class is, or
     {seldom: 5, often: 1}. Held-out rows are measured as they are."""
-    sampling: Literal["natural", "square_root", "balanced"] = "natural"
+    sampling: Sampling = "natural"
     """How often the rows of each class are drawn in an epoch: as they are, by the square root of how many there are, or
     equally often."""
     early_stopping: int | None = Field(default=None, ge=1)

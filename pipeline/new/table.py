@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from components.ingest.files import InputFile
 from components.ingest.readers import READERS, read
-from components.ingest.records import COLUMNS, ENCODING, QUOTES, BadRow, Row
+from components.ingest.records import COLUMNS, ENCODING, QUOTES, BadRow, Row, list_of
 from pipeline.config import DataConfig
 from pipeline.errors import BertlineError
 from pipeline.new.guess import Setting, Source, one_line
@@ -144,16 +143,6 @@ def _share(bad: list[BadRow], rows: list[Row], *kinds: str) -> float:
 
 def _lists(values: Sequence[str | None]) -> list[tuple[str, ...]]:
     """The lists of a column, as JSON in its text; none if it holds something else."""
-    found = [_as_list(value) for value in values]
+    found = [list_of(value or "") for value in values]
     held = sum(value is not None for value in found)
-    return [value or () for value in found] if held >= _LISTS_SHARE * len(values) else []
-
-
-def _as_list(value: str | None) -> tuple[str, ...] | None:
-    if not value or not value.lstrip().startswith("["):
-        return None
-    try:
-        items = json.loads(value)
-    except ValueError:
-        return None
-    return tuple(items) if isinstance(items, list) and all(isinstance(item, str) for item in items) else None
+    return [tuple(value or ()) for value in found] if held >= _LISTS_SHARE * len(values) else []

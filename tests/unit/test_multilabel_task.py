@@ -101,6 +101,12 @@ def test_a_json_list_names_the_classes(tmp_path):
     assert [sort_row(row, data, "train", (), "classes").labels for row in rows] == [("x, y", "2"), ()]
 
 
+def test_brackets_are_a_list_of_classes_and_in_any_other_text_just_brackets():
+    assert fate('["x, y", 2]').labels == ("x, y", "2") and fate("[]").labels == ()
+    text = sort_row(Row("a.csv", 2, {"text": "[]", "label": "x"}), DataConfig(path="a.csv"), "train", (), "class")
+    assert text.features["text"] == "[]" and text.missing == ()
+
+
 def test_a_list_where_one_class_belongs_is_a_bad_row(tmp_path):
     data, rows = rows_of(tmp_path, '{"text": "a", "label": ["x"]}', '{"text": "a", "label": [["x"]]}')
     bad = sort_row(rows[0], data, "train", (), "class")
