@@ -11,16 +11,12 @@ operations of its matrix products alone, of padding too.
 
 from __future__ import annotations
 
-import sys
+import argparse
+import random
+import statistics
+import time
 
-sys.path.pop(0)  # this folder: its tokenize.py would hide Python's own `tokenize`
-
-import argparse  # noqa: E402
-import random  # noqa: E402
-import statistics  # noqa: E402
-import time  # noqa: E402
-
-from pipeline.environment import prepare  # noqa: E402
+from pipeline.environment import prepare
 
 prepare()
 

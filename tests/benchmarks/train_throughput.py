@@ -9,17 +9,13 @@ neighbour hits both.
 
 from __future__ import annotations
 
-import sys
+import argparse
+import statistics
+import tempfile
+import time
+from pathlib import Path
 
-sys.path.pop(0)  # this folder: its tokenize.py would hide Python's own `tokenize`
-
-import argparse  # noqa: E402
-import statistics  # noqa: E402
-import tempfile  # noqa: E402
-import time  # noqa: E402
-from pathlib import Path  # noqa: E402
-
-from pipeline.environment import prepare  # noqa: E402
+from pipeline.environment import prepare
 
 prepare()
 

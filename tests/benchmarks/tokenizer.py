@@ -4,27 +4,24 @@ Both make ids, with [CLS] and [SEP], at most 512 of them, of batches of 1,000 te
 timed alternately, so that a noisy neighbour hits both. With `--offsets` both also say where each piece stands. With
 `--memory` Transform is measured instead: the most memory that it takes for 100,000 and for 1,000,000 sentences.
 
-    python tests/benchmarks/tokenize.py [--rounds 5] [--offsets]
-    python tests/benchmarks/tokenize.py --file tweets=tweets.txt --file news=news.txt
-    python tests/benchmarks/tokenize.py --memory
+    python tests/benchmarks/tokenizer.py [--rounds 5] [--offsets]
+    python tests/benchmarks/tokenizer.py --file tweets=tweets.txt --file news=news.txt
+    python tests/benchmarks/tokenizer.py --memory
 """
 
 from __future__ import annotations
 
+import argparse
+import os
+import statistics
+import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
 
-sys.path.pop(0)  # this folder: the name of this file would hide Python's own `tokenize`
-
-import argparse  # noqa: E402
-import os  # noqa: E402
-import statistics  # noqa: E402
-import subprocess  # noqa: E402
-import tempfile  # noqa: E402
-import time  # noqa: E402
-from collections.abc import Callable  # noqa: E402
-from pathlib import Path  # noqa: E402
-
-from pipeline.environment import prepare  # noqa: E402
+from pipeline.environment import prepare
 
 prepare()
 os.environ["RAYON_NUM_THREADS"] = "1"
