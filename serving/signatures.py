@@ -21,7 +21,11 @@ class ServedModel(tf.Module):
 
     def __init__(self, task: Task, context: Context, model: Any) -> None:
         super().__init__(name="served")
-        self.text_encoder, self.model = context.text, model  # tracked, and so exported
+        self.text_encoder = context.text  # tracked, and so exported
+        # Of the model TensorFlow's own variables: Keras's are exported as copies beside those that the graph reads, and a
+        # server that restores by names, as TensorFlow Serving does, then finds no values in the latter.
+        self.weights = [variable.value for variable in model.variables]
+        self._model = lambda: model  # a function is not tracked
         self._task, self._context = task, context
         names = zip(task.input_names or context.text_keys, context.text_keys, strict=True)
         texts = [tf.TensorSpec([None, None] if key == CHOICES else [None], tf.string, name=name) for name, key in names]
@@ -43,7 +47,7 @@ class ServedModel(tf.Module):
 
     def _of_one_text(self, function: Callable[..., dict[str, tf.Tensor]]) -> Any:
         def called(text: tf.Tensor) -> dict[str, tf.Tensor]:
-            return function(self.model, {TEXT_KEYS[0]: text}, self._context)
+            return function(self._model(), {TEXT_KEYS[0]: text}, self._context)
 
         return tf.function(called, input_signature=[tf.TensorSpec([None], tf.string, name=TEXT_KEYS[0])], autograph=False)
 
@@ -52,7 +56,7 @@ class ServedModel(tf.Module):
 
     def _predict(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         batch = padded(expanded(self._task, self._request(*texts), self._context))
-        return self._task.answer(self.model(batch, training=False), batch, self._context)
+        return self._task.answer(self._model()(batch, training=False), batch, self._context)
 
     def _tokenize(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         tokens = self._request(*texts)[TOKENS]
@@ -73,7 +77,7 @@ class ServedModel(tf.Module):
 
     def _predict_examples(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
         batch = self._task.for_evaluation(padded(expanded(self._task, self._features(examples), self._context)))
-        outputs = self.model(batch, training=False)
+        outputs = self._model()(batch, training=False)
         return self._task.measure(outputs, batch, self._context)
 
     def _evaluation_targets(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -7,10 +7,12 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
 from models.encoder import Encoder, EncoderSize
 from models.task import Context, get_task
 from models.text import TextEncoder
+from pipeline.config import task_names
 from serving.contract import read_card
 from serving.signatures import ServedModel, export
 
@@ -61,6 +63,50 @@ print(json.dumps([answer["probabilities"].numpy().tolist(), [label.decode() for 
     assert labels == [LABELS[i] for i in probabilities.argmax(axis=1)]
     assert [row[:length] for row, length in zip(ids, lengths, strict=True)] == tokens
     assert ours == []
+
+
+def test_a_server_that_restores_variables_by_name_gives_the_same_answers(exported):
+    """As TensorFlow Serving does: a session on the graph, and not TensorFlow 2's own loader."""
+    folder, probabilities, _ = exported
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        meta = tf.compat.v1.saved_model.loader.load(session, ["serve"], str(folder))
+        signature = meta.signature_def["serving_default"]
+        given = session.run(signature.outputs["probabilities"].name, {signature.inputs["text"].name: TEXTS})
+    np.testing.assert_allclose(given, probabilities, atol=1e-6)
+
+
+def test_no_weight_is_stored_twice(exported):
+    folder, _, _ = exported
+    reader = tf.train.load_checkpoint(str(folder / "variables" / "variables"))
+    shapes = [tuple(shape) for name, shape in reader.get_variable_to_shape_map().items()]
+    assert shapes.count((len(PIECES), 8)) == 1, "the table of the pieces' vectors"
+
+
+@pytest.mark.parametrize("name", task_names())
+def test_a_graph_holds_only_ops_that_the_stock_server_links(name, tmp_path):
+    """TensorFlow's own and tensorflow_text's: a process with these two knows every op of the graph by name."""
+    vocab = tmp_path / "vocab.txt"
+    vocab.write_text("\n".join(PIECES) + "\n", encoding="utf-8")
+    task = get_task(name)
+    size = EncoderSize(vocab_size=len(PIECES), layers=1, hidden=8, heads=2, intermediate=16)
+    context = Context(TextEncoder(str(vocab), seq_len=16), ("O", "B-X"), text_keys=task.text_keys, tuned={"threshold": 0.0})
+    model = task.build(Encoder(size, seed=1), context, 0.1, 1)
+    export(ServedModel(task, context, model), str(tmp_path / "model"), {"task": name})
+    saved = saved_model_pb2.SavedModel.FromString((tmp_path / "model" / "saved_model.pb").read_bytes())
+    graph = saved.meta_graphs[0].graph_def
+    used = {node.op for node in graph.node} | {node.op for function in graph.library.function for node in function.node_def}
+    own = {function.signature.name for function in graph.library.function}
+    script = """
+import json, sys
+import tensorflow as tf
+from tensorflow.python.framework import op_def_registry
+import tensorflow_text
+print(json.dumps([name for name in json.load(sys.stdin) if op_def_registry.get(name) is None]))
+"""
+    asked = json.dumps(sorted(used - own))
+    done = subprocess.run([sys.executable, "-c", script], input=asked, capture_output=True, text=True, cwd=tmp_path)
+    assert json.loads(done.stdout.splitlines()[-1]) == [], done.stderr[-2000:]
+    assert not {op for op in used if op.startswith(("PyFunc", "EagerPyFunc", "Debug"))}
 
 
 def test_examples_are_answered_as_their_texts(exported):
