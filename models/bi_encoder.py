@@ -16,9 +16,6 @@ from models.inputs import padded
 from models.packing import side_by_side
 from models.task import Context, Tensors
 
-EMBED = "embed"
-"""The signature that gives the vector of a text."""
-
 
 def request(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
     """[CLS] text [SEP] of each text of a row, one beside the other."""

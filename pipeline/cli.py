@@ -17,6 +17,9 @@ import click
 from pipeline.checkpoint_command import checkpoint
 from pipeline.config_file import load, preset_names
 from pipeline.errors import BertlineError
+from pipeline.manifests_command import manifests
+from pipeline.serve_command import serve
+from pipeline.server_options import Server, server_options
 
 if TYPE_CHECKING:
     from pipeline.predict import Found
@@ -171,6 +174,7 @@ def new(data: str, out: str | None, task: str | None, format: str | None) -> Non
     help="How --file is written. [default: its ending says it]",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@server_options
 def predict(
     texts: tuple[str, ...],
     model: str | None,
@@ -184,6 +188,7 @@ def predict(
     out: str | None,
     format: str | None,
     as_json: bool,
+    server: Server | None,
 ) -> None:
     """Ask a pushed model. Without TEXTS, each line of the standard input is one.
 
@@ -198,14 +203,15 @@ def predict(
     bertline predict "He" --choice "ran." --choice "rain."   which of the endings it is
     bertline predict --mask "The [MASK] sat on the mat."    a model of the task pretraining
     bertline predict --file in.jsonl --out out.jsonl        a whole file, in large batches
+    bertline predict --server localhost:8500 "A film."      a model that a server has, by gRPC
     """
-    from pipeline.predict import answers, find
+    from pipeline.predict import answers
 
     if path is None and (out or format):
         raise BertlineError("--out and --format go with --file.")
     if path is not None and (texts or second or choice or pairs):
         raise BertlineError("--file goes without TEXTS, --second, --choice and --pairs: its columns are the texts.")
-    found = find(model, workspace, "pretraining" if mask else None, "embed" if embed else "serving_default")
+    found = _found(model, workspace, server, "pretraining" if mask else None, "embed" if embed else "serving_default")
     if path is not None:
         _predict_file(path, out or "-", found, format)
         return
@@ -221,6 +227,18 @@ def predict(
     choices = {"choices": [os.fsencode(text) for text in choice]} if choice else {}
     for line in answers([{**row, **choices} for row in named], found, as_json=as_json):
         click.echo(line)
+
+
+def _found(model: str | None, workspace: str, server: Server | None, task: str | None, signature: str) -> Found:
+    if server is None:
+        from pipeline.predict import find
+
+        return find(model, workspace, task, signature)
+    from pipeline.predict_served import find_served
+
+    if model:
+        raise BertlineError("--model is a folder here, and goes without --server; --name is the model's name there.")
+    return find_served(server, workspace, task, signature)
 
 
 def _predict_file(path: str, out: str, found: Found, format: str | None) -> None:
@@ -268,6 +286,8 @@ def tokenize(texts: tuple[str, ...], vocab: str | None, reading: str | None, cas
 
 
 main.add_command(checkpoint)
+main.add_command(serve)
+main.add_command(manifests)
 
 
 def _given(texts: tuple[str, ...]) -> Iterator[bytes]:

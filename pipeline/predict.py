@@ -1,15 +1,16 @@
-"""`bertline predict`: asks a pushed SavedModel, loaded here."""
+"""`bertline predict`: asks a model, a pushed SavedModel that is loaded here or one that a server has."""
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
+from models.answers import EMBEDDED, plain
 from pipeline import environment, summary
 from pipeline.config import CHOICES
 from pipeline.errors import BertlineError
@@ -21,25 +22,8 @@ Texts = Mapping[str, bytes | Sequence[bytes]]
 """The texts of a row by their names in the model's signature; the choices are a list of texts."""
 
 
-class Found(NamedTuple):
-    """A model that is there, and not loaded yet."""
-
-    folder: Path
-    card: Mapping[str, Any]
-    signature: str = DEFAULT_SIGNATURE
-    """What it is asked by; any but the default one takes one text."""
-
-    @property
-    def text_keys(self) -> list[str]:
-        return self.card.get("text_keys", ["text"]) if self.signature == DEFAULT_SIGNATURE else ["text"]
-
-    @property
-    def columns(self) -> Mapping[str, str | list[str]]:
-        """The columns that its texts had in the training files, by key."""
-        return self.card.get("columns", {})
-
-
-class Loaded(NamedTuple):
+@dataclass(frozen=True)
+class Loaded:
     """A model that answers."""
 
     ask: Callable[[Sequence[Texts]], list[dict[str, Any]]]
@@ -47,59 +31,96 @@ class Loaded(NamedTuple):
     readable: Callable[[Mapping[str, Any]], str]
     plain: Callable[[Mapping[str, Any]], dict[str, Any]]
     """One answer as JSON has it."""
+    at_once: int = 1
+    """So many threads may ask together."""
+    close: Callable[[], None] = lambda: None
+    """Gives up what is being asked as well."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A model that is there, and not loaded yet."""
+
+    place: str
+    """Where it is, for a person."""
+    text_keys: Sequence[str]
+    """The texts of a row, in their order."""
+    load: Callable[[], Loaded]
+    columns: Mapping[str, str | list[str]] = field(default_factory=dict)
+    """The columns that its texts had in the training files, by key; empty where that is not known."""
 
 
 def find(model: str | None, workspace: str, task_name: str | None = None, signature: str = DEFAULT_SIGNATURE) -> Found:
-    """The model in a folder, or the one that was pushed last; `task_name` is the task that it must have."""
+    """The model in a folder, or the one that was pushed last.
+
+    Args:
+      task_name: the task that it must have.
+      signature: what it is asked by; any but the default one takes one text.
+    """
     folder = Path(model) if model else _last_pushed(workspace)
     if not (folder / "saved_model.pb").is_file():
         raise BertlineError(f"{folder}: there is no SavedModel here.")
-    found = Found(folder, read_card(folder), signature)
-    task = found.card.get("task")
+    card = read_card(folder)
+    task = card.get("task")
     if not isinstance(task, str):
         raise BertlineError(f"{folder}: it does not say which task it is for, so no run of this line has exported it.")
     if task_name and task != task_name:
         raise BertlineError(f"{folder}: its task is {task}, not {task_name}; name another model by --model.")
-    return found
+    keys = card.get("text_keys", ["text"]) if signature == DEFAULT_SIGNATURE else ["text"]
+    return Found(str(folder), keys, lambda: _load(folder, task, signature), card.get("columns", {}))
 
 
-def load(found: Found) -> Loaded:
+def _load(folder: Path, task_name: str, signature: str) -> Loaded:
     environment.prepare()
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  the ops inside the model
 
     from models.task import get_task
+    from serving.rows import columns_of
 
-    loaded = tf.saved_model.load(str(found.folder))
-    if found.signature not in loaded.signatures:
-        task = found.card["task"]
-        raise BertlineError(f"{found.folder}: its task {task} has no {found.signature}; name another model by --model.")
-    serve = loaded.signatures[found.signature]
+    loaded = tf.saved_model.load(str(folder))
+    if signature not in loaded.signatures:
+        raise BertlineError(f"{folder}: its task {task_name} has no {signature}; name another model by --model.")
+    serve = loaded.signatures[signature]
 
     def ask(rows: Sequence[Texts], loaded: Any = loaded) -> list[dict[str, Any]]:  # a signature alone does not keep it
-        columns = {key: [row[key] for row in rows] for key in found.text_keys}
-        if CHOICES in columns:  # empty texts after the last choice of a row that has fewer than another
-            columns[CHOICES] = list(zip(*itertools.zip_longest(*columns[CHOICES], fillvalue=b""), strict=True))
-        given = {name: value.numpy() for name, value in serve(**{k: tf.constant(v) for k, v in columns.items()}).items()}
+        asked = {name: tf.constant(value) for name, value in columns_of(rows).items()}
+        given = {name: value.numpy() for name, value in serve(**asked).items()}
         return [{name: value[number] for name, value in given.items()} for number in range(len(rows))]
 
-    if found.signature != DEFAULT_SIGNATURE:
-        return Loaded(ask, _numbers, plain)
-    task = get_task(found.card["task"])
+    if signature == EMBEDDED.signature:
+        return Loaded(ask, EMBEDDED.readable, EMBEDDED.plain)
+    task = get_task(task_name)
     return Loaded(ask, task.readable, task.plain or plain)
 
 
 def answers(rows: Sequence[Texts], found: Found, *, as_json: bool) -> Iterator[str]:
     """What the model says of each row of texts, for a person or as JSON."""
-    keys = found.text_keys
     for number, row in enumerate(rows, 1):
-        if set(row) != set(keys):
-            raise BertlineError(f"{found.folder}: {_wrong_texts(keys, row, number)}.")
-    model = load(found)
-    for begin in range(0, len(rows), BATCH):
-        batch = rows[begin : begin + BATCH]
-        for row, given in zip(batch, model.ask(batch), strict=True):
-            yield json.dumps({**plain(row), **model.plain(given)}, ensure_ascii=False) if as_json else model.readable(given)
+        if set(row) != set(found.text_keys):
+            raise BertlineError(f"{found.place}: {_wrong_texts(found.text_keys, row, number)}.")
+    batches = [rows[begin : begin + BATCH] for begin in range(0, len(rows), BATCH)]
+    with closing(found.load()) as model:
+        for batch, answered in zip(batches, ask_each(model, batches), strict=True):
+            for row, given in zip(batch, answered, strict=True):
+                if as_json:
+                    yield json.dumps({**plain(row), **model.plain(given)}, ensure_ascii=False)
+                else:
+                    yield model.readable(given)
+
+
+def ask_each(model: Loaded, batches: Iterable[Sequence[Texts]]) -> Iterator[list[dict[str, Any]]]:
+    """The answers to each batch, in their order; a model that takes several at once is kept busy."""
+    if model.at_once == 1:
+        yield from map(model.ask, batches)
+        return
+    with ThreadPoolExecutor(model.at_once, "bertline-predict") as pool:
+        try:
+            yield from pool.map(model.ask, batches)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            model.close()  # or else those under way are waited for
+            raise
 
 
 def _wrong_texts(keys: Sequence[str], row: Texts, number: int) -> str:
@@ -113,21 +134,8 @@ def _wrong_texts(keys: Sequence[str], row: Texts, number: int) -> str:
     return f"the model reads two texts, and row {number} has {given}; give both as TEXT --second TEXT, or --pairs"
 
 
-def _numbers(given: Mapping[str, Any]) -> str:
-    return " ".join(f"{number:.4f}" for value in given.values() for number in value)
-
-
 def _last_pushed(workspace: str) -> Path:
     last = summary.read(workspace)
     if not last or not last.get("pushed_path"):
         raise BertlineError(f"no run in {workspace} has pushed a model yet; `bertline run` does, or name one by --model.")
     return Path(last["pushed_path"])
-
-
-def plain(value: Any) -> Any:
-    """Numpy's values as JSON has them."""
-    if isinstance(value, dict):
-        return {name: plain(item) for name, item in value.items()}
-    if isinstance(value, np.ndarray | list):
-        return [plain(item) for item in value]
-    return value.decode("utf-8", errors="replace") if isinstance(value, bytes) else value.item()

@@ -11,7 +11,7 @@ import gzip
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +27,7 @@ from components.ingest.files import check_line, format_by_ending, nearest, numbe
 from components.ingest.records import MAX_RECORD_CHARS, BadRow, Row, make_row
 from pipeline.config import CHOICES, DataConfig
 from pipeline.errors import BertlineError
-from pipeline.predict import BATCH, Found, Texts, load, plain
+from pipeline.predict import BATCH, Found, Loaded, Texts, ask_each
 
 FORMATS = ("jsonl", "csv", "tsv", "lines")
 STDOUT = "-"
@@ -60,28 +60,24 @@ def answer_file(path: str, out: str, found: Found, format: str | None = None) ->
         shown = progress.add_task("reading", total=None)
         rows = sum(1 for _ in progress.track(source.questions(), task_id=shown))
         progress.update(shown, description="loading the model", completed=0, total=rows)
-        model = load(found)
-        progress.update(shown, description="asking")
-        with written_at_once(out) as stream:
-            for fields in answered(source.questions(), model.ask, model.plain):
+        with closing(found.load()) as model, written_at_once(out) as stream:
+            progress.update(shown, description="asking")
+            for fields in answered(source.questions(), model):
                 stream.write(json.dumps(fields, ensure_ascii=False) + "\n")
                 progress.advance(shown)
     return rows
 
 
-def answered(
-    questions: Iterable[Question],
-    ask: Callable[[Sequence[Texts]], list[dict[str, Any]]],
-    as_plain: Callable[[Mapping[str, Any]], dict[str, Any]] = plain,
-) -> Iterator[dict[str, Any]]:
+def answered(questions: Iterable[Question], model: Loaded) -> Iterator[dict[str, Any]]:
     """Each question's fields with its answer, in the order of the questions."""
     for buffer in _buffers(questions):
         answers: list[dict[str, Any]] = [{}] * len(buffer)
         by_size = sorted(range(len(buffer)), key=lambda number: buffer[number].size)
-        for begin in range(0, len(by_size), BATCH):
-            batch = by_size[begin : begin + BATCH]
-            for number, given in zip(batch, ask([buffer[number].texts for number in batch]), strict=True):
-                answers[number] = as_plain(given)
+        batches = [by_size[begin : begin + BATCH] for begin in range(0, len(by_size), BATCH)]
+        texts = [[buffer[number].texts for number in batch] for batch in batches]
+        for batch, found in zip(batches, ask_each(model, texts), strict=True):
+            for number, given in zip(batch, found, strict=True):
+                answers[number] = model.plain(given)
         yield from map(with_answer, (question.fields for question in buffer), answers)
 
 

@@ -13,6 +13,8 @@ TOKENIZE_SIGNATURE = "tokenize"
 
 CARD = Path("assets.extra") / "bertline.json"
 """The card inside each model. TensorFlow Serving ignores what it does not know in `assets.extra`."""
+WARM_UP = Path("assets.extra") / "tf_serving_warmup_requests"
+"""Requests that a version brings along: TFRecords of PredictionLog. A server asks them before it takes others."""
 ENCODER = Path("assets.extra") / "encoder"
 """The Hugging Face folder of an encoder that other trainings may start from, inside each model that was pre-trained."""
 

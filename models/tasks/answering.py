@@ -18,6 +18,7 @@ import tensorflow as tf
 from models import packing
 from models.alignment import over_marks
 from models.answer_scores import best_threshold, f1
+from models.answers import SPAN_ANSWER
 from models.encoder import Encoder
 from models.inputs import padded
 from models.spans import (
@@ -39,7 +40,6 @@ MAX_QUESTION = 64
 """Tokens that are kept of a question."""
 THRESHOLD = "no_answer_threshold"
 _OFFSETS = ("start_chars", "end_chars", "start_bytes", "end_bytes")
-_SHOWN = 3
 
 
 def request(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
@@ -155,21 +155,6 @@ def answer(outputs: Tensors, batch: Mapping[str, tf.Tensor], context: Context) -
     }
 
 
-def readable(given: Mapping[str, Any]) -> str:
-    def shown(text: bytes) -> str:
-        return " ".join(text.decode("utf-8", errors="replace").split()) or "(no answer)"
-
-    found = f"{shown(given['answer'])}  {given['score']:.3f}"
-    if given["answer"]:
-        found += f"  at {given['start']}-{given['end']}"
-    others = [
-        f"{shown(text)} {score:.3f}"
-        for text, score in zip(given["n_best"], given["n_best_scores"], strict=True)
-        if text != given["answer"] and score > 0
-    ]
-    return found + (f"   |   {'  '.join(others[:_SHOWN])}" if others else "")
-
-
 def tune(model: Any, context: Context, rows: Iterable[Tensors]) -> dict[str, float]:
     """The margin above which no answer is given, for the highest F1; none where every question has an answer."""
     untuned = replace(context, tuned={})
@@ -213,7 +198,7 @@ TASK = Task(
     correct=correct,
     tune=tune,
     answer=answer,
-    readable=readable,
+    readable=SPAN_ANSWER.readable,
     measure=lambda outputs, batch, context: {"answer": answer(outputs, batch, context)["answer"]},
     targets=targets,
     outputs={"": Output("answer", "answers", "row_weight")},

@@ -13,6 +13,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from models.answers import CHOSEN
 from models.attention import MASKED
 from models.encoder import Dropout, Encoder
 from models.packing import side_by_side
@@ -90,14 +91,6 @@ def answer(scores: tf.Tensor, batch: Mapping[str, tf.Tensor], context: Context) 
     }
 
 
-def readable(given: Mapping[str, Any]) -> str:
-    index = int(given["index"])
-    if index < 0:
-        return "there is nothing to choose from"
-    shares = [f"{share:.3f}" for share in given["probabilities"]]
-    return f"{given['choice'].decode()}  {shares[index]}  (number {index + 1}; all: {'  '.join(shares)})"
-
-
 def measure(scores: tf.Tensor, batch: Mapping[str, tf.Tensor], context: Context) -> Tensors:
     """What each row gives, because the shares themselves are more in one row than in another."""
     return {"right": classification.correct(scores, batch), "row_loss": classification.loss(scores, batch)}
@@ -119,7 +112,7 @@ TASK = Task(
     spread_loss=spread_loss,
     correct=classification.correct,
     answer=answer,
-    readable=readable,
+    readable=CHOSEN.readable,
     measure=measure,
     targets=targets,
     outputs={

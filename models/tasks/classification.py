@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import tensorflow as tf
 
+from models.answers import CLASSIFIED
 from models.pooled import PooledHead, request
 from models.task import Context, Metric, Output, Task, Tensors
 from pipeline.config import TEXT_KEYS
@@ -52,11 +52,6 @@ def answer(logits: tf.Tensor, batch: Mapping[str, tf.Tensor], context: Context) 
     }
 
 
-def readable(given: Mapping[str, Any]) -> str:
-    ranked = sorted(zip(given["probabilities"], given["classes"], strict=True), reverse=True)
-    return "  ".join(f"{name.decode()} {share:.3f}" for share, name in ranked[:5])
-
-
 def targets(features: Mapping[str, tf.Tensor]) -> Tensors:
     """A row without a usable label has no weight."""
     label_id = features["label_id"]
@@ -75,7 +70,7 @@ TASK = Task(
     weigh=weigh,
     correct=correct,
     answer=answer,
-    readable=readable,
+    readable=CLASSIFIED.readable,
     measure=answer,
     targets=targets,
     outputs={"": Output("probabilities", "label_id", "label_weight")},

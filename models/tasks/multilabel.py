@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from models.answers import MULTI_CLASSIFIED
 from models.pooled import PooledHead, request
 from models.task import Context, Metric, Output, Task, Tensors
 from pipeline.config import TEXT_KEYS
@@ -58,22 +59,6 @@ def answer(logits: tf.Tensor, batch: Mapping[str, tf.Tensor], context: Context) 
     }
 
 
-def plain(given: Mapping[str, Any]) -> dict[str, Any]:
-    """As many labels as there are: only a tensor has to be filled up."""
-    return {
-        "labels": [name.decode() for name in given["labels"] if name],
-        "classes": [name.decode() for name in given["classes"]],
-        "probabilities": [float(share) for share in given["probabilities"]],
-    }
-
-
-def readable(given: Mapping[str, Any]) -> str:
-    ranked = sorted(zip(given["probabilities"], given["classes"], strict=True), reverse=True)
-    found = [f"{name.decode()} {share:.3f}" for share, name in ranked if share > 0.5]
-    share, name = ranked[0]
-    return "  ".join(found) or f"none; the nearest is {name.decode()} {share:.3f}"
-
-
 def targets(features: Mapping[str, tf.Tensor]) -> Tensors:
     flags = features["label_flags"]
     return {"label_flags": flags, "label_weight": tf.ones_like(flags[:, 0], tf.float32)}
@@ -92,8 +77,8 @@ TASK = Task(
     weigh=weigh,
     correct=correct,
     answer=answer,
-    readable=readable,
-    plain=plain,
+    readable=MULTI_CLASSIFIED.readable,
+    plain=MULTI_CLASSIFIED.plain,
     measure=answer,
     targets=targets,
     outputs={"": Output("probabilities", "label_flags", "label_weight")},

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from models.answers import FILLED
 from models.checkpoints.names import Weight
 from models.cross_entropy import cross_entropy
 from models.encoder import ACTIVATIONS, Encoder
@@ -202,15 +203,6 @@ def answer(outputs: Tensors, batch: Mapping[str, tf.Tensor], context: Context) -
     }
 
 
-def readable(given: Mapping[str, Any]) -> str:
-    found = [
-        "  ".join(f"{piece.decode()} {share:.3f}" for piece, share in zip(pieces, shares, strict=True))
-        for pieces, shares in zip(given["fillings"], given["probabilities"], strict=True)
-        if shares[0] > 0
-    ]
-    return "   |   ".join(found) or "there is no [MASK] in the text"
-
-
 def measure(outputs: Tensors, batch: Mapping[str, tf.Tensor], context: Context) -> Tensors:
     """Means over the guesses of each example; the evaluator weighs them by how many there are."""
     real = tf.cast(batch["masked_positions_mask"], tf.float32)
@@ -285,7 +277,7 @@ TASK = Task(
     loss=loss,
     correct=correct,
     answer=answer,
-    readable=readable,
+    readable=FILLED.readable,
     for_evaluation=with_stored_masks,
     measure=measure,
     targets=targets,

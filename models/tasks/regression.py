@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import tensorflow as tf
 
+from models.answers import NUMBER
 from models.pooled import PooledHead, request
 from models.task import Context, Metric, Output, Task, Tensors
 from pipeline.config import TEXT_KEYS
@@ -29,10 +29,6 @@ def answer(outputs: tf.Tensor, batch: Mapping[str, tf.Tensor], context: Context)
     return {"value": outputs[:, 0]}
 
 
-def readable(given: Mapping[str, Any]) -> str:
-    return f"{given['value']:.3f}"
-
-
 def targets(features: Mapping[str, tf.Tensor]) -> Tensors:
     """A row without a label has no weight."""
     value = features["label_value"]
@@ -50,7 +46,7 @@ TASK = Task(
     loss=loss,
     correct=correct,
     answer=answer,
-    readable=readable,
+    readable=NUMBER.readable,
     measure=answer,
     targets=targets,
     outputs={"": Output("value", "label_value", "label_weight")},

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import tensorflow as tf
 
 from models import bi_encoder
+from models.answers import EMBED, SIMILAR
 from models.task import Context, Metric, Output, Task, Tensors
 from models.tasks import regression
 from pipeline.config import TEXT_KEYS
@@ -33,10 +33,6 @@ def loss(vectors: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
     return tf.fill(tf.shape(scores), one_for_all)
 
 
-def readable(given: Mapping[str, Any]) -> str:
-    return f"{given['similarity']:.3f}"
-
-
 TASK = Task(
     name="similarity",
     text_keys=TEXT_KEYS,
@@ -48,10 +44,10 @@ TASK = Task(
     loss=loss,
     correct=regression.correct,
     answer=bi_encoder.answer,
-    readable=readable,
+    readable=SIMILAR.readable,
     measure=bi_encoder.answer,
     targets=regression.targets,
-    signatures={bi_encoder.EMBED: bi_encoder.embed},
+    signatures={EMBED: bi_encoder.embed},
     outputs={"": Output("similarity", "label_value", "label_weight")},
     metrics={"pearson": Metric("Pearson"), "spearman": Metric("Spearman")},
 )

@@ -13,6 +13,7 @@ import keras
 import tensorflow as tf
 
 from models import crf, tags
+from models.answers import TAGGED
 from models.encoder import Dropout, Encoder
 from models.packing import most_context
 from models.task import Context, Metric, Output, Task, Tensors
@@ -264,31 +265,6 @@ def entity_words(tag: tf.RaggedTensor, labels: Sequence[str]) -> tuple[tf.Tensor
     return is_part & ~goes_on, is_part, [one.type for one in known]
 
 
-def plain(given: Mapping[str, Any]) -> dict[str, Any]:
-    columns = (given[name][: int(given["count"])] for name in ("types", "entities", "starts", "ends", "probabilities"))
-    return {
-        "entities": [
-            {
-                "type": kind.decode(),
-                "text": text.decode("utf-8", errors="replace"),
-                "start": int(start),
-                "end": int(end),
-                "probability": float(share),
-            }
-            for kind, text, start, end, share in zip(*columns, strict=True)
-        ]
-    }
-
-
-def readable(given: Mapping[str, Any]) -> str:
-    """`Ada Lovelace PER 0.98  [0:12]`, on one line whatever the text holds."""
-    shown = [
-        f"{' '.join(found['text'].split())} {found['type']} {found['probability']:.2f}  [{found['start']}:{found['end']}]"
-        for found in plain(given)["entities"]
-    ]
-    return "   |   ".join(shown) or "no entities"
-
-
 TASK = Task(
     name="tagging",
     text_keys=("text",),
@@ -304,8 +280,8 @@ TASK = Task(
     weigh=weigh,
     correct=correct,
     answer=answer,
-    readable=readable,
-    plain=plain,
+    readable=TAGGED.readable,
+    plain=TAGGED.plain,
     measure=measure,
     targets=targets,
     outputs={"": Output("answer", "tag_ids", "label_weight")},

@@ -22,9 +22,9 @@ def rows():
 @pytest.fixture(scope="module")
 def alone(finished_line, rows):
     """What the model says of each row when it is asked about that one only."""
-    from pipeline.predict import find, load
+    from pipeline.predict import find
 
-    model = load(find(None, str(finished_line.workspace)))
+    model = find(None, str(finished_line.workspace)).load()
     return [model.ask([{"text": row["text"].encode()}])[0] for row in rows]
 
 

@@ -222,6 +222,7 @@ def test_an_answer_is_readable():
     given = {
         "answer": "the 🎬\r\nfilm".encode(), "start": 4, "end": 14, "score": 0.75, "margin": -1.0,
         "n_best": ["the 🎬\r\nfilm".encode(), b"", b"film", b""], "n_best_scores": [0.75, 0.2, 0.05, 0.0],
+        "n_best_starts": [4, 0, 10, 0], "n_best_ends": [14, 0, 14, 0],
     }  # fmt: skip
     assert TASK.readable(given) == "the 🎬 film  0.750  at 4-14   |   (no answer) 0.200  film 0.050"
     assert TASK.readable({**given, "answer": b"", "score": 0.2}).startswith("(no answer)  0.200   |   the 🎬 film 0.750")

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from models.answers import plain
 from pipeline import predict_file
 from pipeline.errors import BertlineError
-from pipeline.predict import BATCH, Found, Loaded, plain
+from pipeline.predict import BATCH, Found, Loaded
 from pipeline.predict_file import Question, Source, answer_file, answered, with_answer
-
-ONE = Found(Path("model"), {"text_keys": ["text"], "columns": {"text": "body"}})
-TWO = Found(Path("model"), {"text_keys": ["text", "text_2"], "columns": {"text": "premise", "text_2": "hypothesis"}})
 
 
 def shout(rows):
@@ -23,9 +22,15 @@ def shout(rows):
     return [{"loud": row["text"].upper(), "score": np.float32(len(row["text"]))} for row in rows]
 
 
-@pytest.fixture
-def loud(monkeypatch):
-    monkeypatch.setattr(predict_file, "load", lambda found: Loaded(shout, str, plain))
+LOUD = Loaded(shout, str, plain)
+
+
+def found(columns, model=LOUD):
+    return Found("model", list(columns), lambda: model, columns)
+
+
+ONE = found({"text": "body"})
+TWO = found({"text": "premise", "text_2": "hypothesis"})
 
 
 def write(folder, name, text):
@@ -39,12 +44,13 @@ def asked(path, found=ONE, format=None):
     return [(dict(question.fields), question.texts) for question in Source.of(path, found, format).questions()]
 
 
-def test_answers_keep_the_order_of_the_lines_over_many_buffers(monkeypatch):
+@pytest.mark.parametrize("at_once", [1, 4])
+def test_answers_keep_the_order_of_the_lines_over_many_buffers(monkeypatch, at_once):
     monkeypatch.setattr(predict_file, "_BUFFER_ROWS", 100)
     questions = [Question({"n": n}, {"text": b"x" * (n * 37 % 101)}) for n in range(1050)]
-    found = list(answered(iter(questions), shout))
-    assert [answer["n"] for answer in found] == list(range(1050))
-    assert [answer["score"] for answer in found] == [n * 37 % 101 for n in range(1050)]
+    answers = list(answered(iter(questions), replace(LOUD, at_once=at_once)))
+    assert [answer["n"] for answer in answers] == list(range(1050))
+    assert [answer["score"] for answer in answers] == [n * 37 % 101 for n in range(1050)]
 
 
 def test_rows_of_like_length_are_asked_together():
@@ -55,7 +61,7 @@ def test_rows_of_like_length_are_asked_together():
         spread.append(max(lengths) - min(lengths))
         return shout(rows)
 
-    list(answered([Question({}, {"text": b"x" * (n * 37 % 512)}) for n in range(8 * BATCH)], ask))
+    list(answered([Question({}, {"text": b"x" * (n * 37 % 512)}) for n in range(8 * BATCH)], replace(LOUD, ask=ask)))
     assert len(spread) == 8 and max(spread) < BATCH
 
 
@@ -70,10 +76,10 @@ def test_no_more_is_held_than_a_buffer_of_rows(monkeypatch):
             read += 1
             yield Question({}, {"text": b"x" * size})
 
-    next(answered(questions(1), shout))
+    next(answered(questions(1), LOUD))
     assert read == 128
     read = 0
-    next(answered(questions(100), shout))
+    next(answered(questions(100), LOUD))
     assert read == 11
 
 
@@ -120,7 +126,7 @@ def test_a_plain_line_is_a_text_and_an_empty_one_too(tmp_path):
         ("in.xyz", "a", ONE, "give --format jsonl|csv|tsv|lines"),
     ],
 )
-def test_what_cannot_be_asked_is_told_by_its_place_and_nothing_is_written(loud, tmp_path, name, text, found, part):
+def test_what_cannot_be_asked_is_told_by_its_place_and_nothing_is_written(tmp_path, name, text, found, part):
     out = tmp_path / "out.jsonl"
     out.write_text("what was there before\n")
     with pytest.raises(BertlineError) as refused:
@@ -157,23 +163,27 @@ def test_paths_are_checked_before_anything_is_read(tmp_path, monkeypatch, path, 
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, RuntimeError])
-def test_an_interruption_leaves_the_old_answers_and_no_half_file(monkeypatch, tmp_path, error):
+@pytest.mark.parametrize("at_once", [1, 4])
+def test_an_interruption_leaves_the_old_answers_and_no_half_file(monkeypatch, tmp_path, error, at_once):
+    closed = []
+
     def breaks_off(rows):
         if len(rows) < BATCH:  # not the first batch
             raise error
         return shout(rows)
 
-    monkeypatch.setattr(predict_file, "load", lambda found: Loaded(breaks_off, str, plain))
     monkeypatch.setattr(predict_file, "_BUFFER_ROWS", BATCH)
+    model = Loaded(breaks_off, str, plain, at_once, lambda: closed.append(True))
     path = write(tmp_path, "in.txt", "a\n" * (BATCH + 1))
     out = tmp_path / "out.jsonl"
     out.write_text("old\n")
     with pytest.raises(error):
-        answer_file(path, str(out), ONE)
+        answer_file(path, str(out), found({"text": "body"}, model))
+    assert closed
     assert out.read_text() == "old\n" and sorted(p.name for p in tmp_path.iterdir()) == ["in.txt", "out.jsonl"]
 
 
-def test_answers_go_to_a_file_a_compressed_file_or_the_standard_output(loud, tmp_path, capsys):
+def test_answers_go_to_a_file_a_compressed_file_or_the_standard_output(tmp_path, capsys):
     path = write(tmp_path, "in.txt", "a\nb\n")
     wanted = [{"text": "a", "loud": "A", "score": 1.0}, {"text": "b", "loud": "B", "score": 1.0}]
     for out in ("out.jsonl", "out.jsonl.gz"):
@@ -193,12 +203,12 @@ def test_answers_go_to_a_file_a_compressed_file_or_the_standard_output(loud, tmp
 )
 def test_choices_are_a_list_or_the_columns_of_the_training_files(tmp_path, name, text):
     columns = {"text": "prompt", "choices": ["a", "b", "c"]}
-    found = Found(Path("model"), {"text_keys": list(columns), "columns": columns})
+    chooses = found(columns)
     path = write(tmp_path, name, text)
-    first, second = (texts for _, texts in asked(path, found))
+    first, second = (texts for _, texts in asked(path, chooses))
     assert first == {"text": b"He", "choices": [b"ran", b"sat", b"ate"]}
     assert second == {"text": b"We", "choices": [b"a", b"b"]}
     for broken, part in (('"He", "choices": []', "nothing to choose from"), ('"He", "choices": "ran"', "holds no list")):
         path = write(tmp_path, "broken.jsonl", f'{{"text": {broken}}}')
         with pytest.raises(BertlineError, match=f"broken.jsonl:1: .*{part}"):
-            asked(path, found)
+            asked(path, chooses)

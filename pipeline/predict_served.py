@@ -1,0 +1,80 @@
+"""`bertline predict --server`: the model of a server as one that answers. TensorFlow is not imported for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from models.answers import Kind
+from pipeline import summary
+from pipeline.errors import BertlineError
+from pipeline.predict import Found, Loaded, Texts
+from pipeline.server_options import Server
+from serving.client import Client, ClientTls
+from serving.contract import DEFAULT_SIGNATURE
+from serving.recognition import UnknownKindError, kind_of, text_keys
+
+AT_ONCE = 8
+"""Requests under way: a server that batches has then one to begin with when another is done."""
+_RETRIES = 100
+"""Within the deadline: a server that starts anew amid a long file is waited for."""
+_ANSWERS_SOON = 10.0
+"""Seconds in which a server must say what its model is: whether it is there at all is told at once."""
+_VERSION = "version"
+
+
+def find_served(server: Server, workspace: str, task_name: str | None = None, signature: str = DEFAULT_SIGNATURE) -> Found:
+    """The model of a server. What it is for is told by its signature: the card stays in its folder.
+
+    Args:
+      task_name: the task that it must have.
+      signature: what it is asked by.
+    """
+    name = server.name or _last_name(workspace)
+    where = f"{server.address}, model {name}"
+    with _client(server, name, timeout=min(server.timeout, _ANSWERS_SOON)) as client:
+        signatures = client.metadata().signatures
+    if signature not in signatures:
+        raise BertlineError(f"{where}: it has no {signature}, but {', '.join(signatures)}; name another model by --name.")
+    try:
+        kind = kind_of(signatures[signature])
+    except UnknownKindError as error:
+        raise BertlineError(f"{where}: {error}; ask it by Client.predict of serving/client.py.") from None
+    if task_name and task_name not in kind.tasks:
+        tasks = " or ".join(kind.tasks)
+        raise BertlineError(f"{where}: its task is {tasks}, not {task_name}; name another model by --name.")
+    return Found(where, text_keys(kind, signatures[signature]), lambda: _load(server, name, kind, signature))
+
+
+def _load(server: Server, name: str, kind: Kind[Any], signature: str) -> Loaded:
+    client = _client(server, name, timeout=server.timeout, retries=_RETRIES)
+
+    def ask(rows: Sequence[Texts]) -> list[dict[str, Any]]:
+        return [{**row.outputs, _VERSION: row.version} for row in client.ask(rows, signature=signature)]
+
+    def plain(given: Mapping[str, Any]) -> dict[str, Any]:
+        outputs = {name: value for name, value in given.items() if name != _VERSION}
+        return {**kind.plain(outputs), _VERSION: given[_VERSION]}
+
+    return Loaded(ask, kind.readable, plain, AT_ONCE, client.close)
+
+
+def _client(server: Server, name: str, *, timeout: float, retries: int = 5) -> Client:
+    tls = ClientTls.read(ca=server.tls_ca, cert=server.tls_cert, key=server.tls_key) if server.is_secure else None
+    return Client(
+        server.address,
+        name,
+        version=server.version,
+        label=server.label,
+        timeout=timeout,
+        retries=retries,
+        tls=tls,
+        max_batch=server.max_batch,
+    )
+
+
+def _last_name(workspace: str) -> str:
+    last = summary.read(workspace)
+    if not last or not last.get("name"):
+        raise BertlineError(f"no run in {workspace} says what the model is called; name it by --name.")
+    return last["name"]

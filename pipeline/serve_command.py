@@ -1,0 +1,339 @@
+"""`bertline serve`: a model server, told by TensorFlow Serving's own flags.
+
+Of a command line of tensorflow_model_server only the first word changes. Its flags become one value, `ServerSettings`, that
+the embedded server and the real one take alike.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from pipeline import environment, summary
+from pipeline.errors import BertlineError
+
+if TYPE_CHECKING:
+    from tensorflow_serving.config import model_server_config_pb2
+
+    from serving.settings import Batching, ServerSettings
+
+ENGINES = ("embedded", "binary", "docker")
+
+# Flags of tensorflow_model_server (model_servers/main.cc) that the settings have no place for; True: those that are
+# switches. The real server is given them as they are, and the embedded one has no use for them.
+OTHER_FLAGS = {
+    "allow_version_labels_for_unavailable_models": True,
+    "enable_grpc_healthcheck_service": True,
+    "enable_per_model_batching_parameters": True,
+    "enable_profiler": True,
+    "enable_serialization_as_tensor_content": True,
+    "enable_signature_method_name_check": True,
+    "flush_filesystem_caches": True,
+    "grpc_channel_arguments": False,
+    "grpc_socket_path": False,
+    "mixed_precision": False,
+    "num_load_threads": False,
+    "num_request_iterations_for_warmup": False,
+    "num_tflite_interpreters_per_pool": False,
+    "num_tflite_pools": False,
+    "num_unload_threads": False,
+    "per_process_gpu_memory_fraction": False,
+    "platform_config_file": False,
+    "prefer_tflite_model": True,
+    "remove_unused_fields_from_bundle_metagraph": True,
+    "rest_api_enable_cors_support": True,
+    "rest_api_num_threads": False,
+    "rest_api_timeout_in_ms": False,
+    "saved_model_tags": False,
+    "skip_initialize_tpu": True,
+    "tensorflow_session_config_file": False,
+    "thread_pool_factory_config_file": False,
+    "use_alts_credentials": True,
+    "xla_cpu_compilation_enabled": True,
+    "xla_gpu_compilation_enabled": True,
+}
+
+Command = Callable[..., None]
+
+
+class Pushed(NamedTuple):
+    """A model where servers find it."""
+
+    name: str
+    base_path: str
+    """Absolute, or a URI."""
+
+
+def last_pushed(workspace: str) -> Pushed:
+    """What the last run of a workspace pushed, under the pipeline's name."""
+    last = summary.read(workspace)
+    if not last or not last.get("pushed_path"):
+        raise BertlineError(
+            f"no run in {workspace} has pushed a model yet; `bertline run` does, or name one by --model_base_path."
+        )
+    folder = Path(last["pushed_path"]).absolute().parent
+    return Pushed(last.get("name") or folder.name, str(folder))
+
+
+def named_model(model_name: str | None, model_base_path: str | None, workspace: str) -> Pushed:
+    """The one model that --model_name and --model_base_path tell, or else the last that was pushed."""
+    from serving.config_files import is_model_name, is_uri
+
+    if model_base_path is None:
+        found = last_pushed(workspace)
+    else:
+        is_folder = not is_uri(model_base_path)
+        found = Pushed("default", os.path.abspath(model_base_path) if is_folder else model_base_path)
+    found = found._replace(name=model_name or found.name)
+    if not is_model_name(found.name):
+        raise BertlineError(f"--model_name {found.name}: a name is made of letters, digits, _ . and -; give another one.")
+    if not is_uri(found.base_path):
+        _require_versions(Path(found.base_path))
+    return found
+
+
+def _require_versions(path: Path) -> None:
+    if (path / "saved_model.pb").is_file():
+        hint = f"give its parent, {path.parent}" if path.name.isdecimal() else "move it into a folder named 1"
+        raise BertlineError(f"{path} is a model itself, not the folder of its numbered versions; {hint}.")
+    if not path.is_dir():
+        raise BertlineError(
+            f"{path}: there is no such folder; --model_base_path is the one of a model's numbered versions."
+        )
+
+
+def _other_flags(command: Command) -> Command:
+    """Gives a command the flags of `OTHER_FLAGS`, which its help leaves out."""
+    for name, is_switch in OTHER_FLAGS.items():
+        switch: dict[str, Any] = {"is_flag": False, "flag_value": "true"} if is_switch else {}
+        command = click.option(f"--{name}", hidden=True, **switch)(command)
+    return command
+
+
+def _switch(name: str, default: bool | None, help: str) -> Callable[[Command], Command]:
+    """A switch as TensorFlow has them: --name, --name=true or --name=false."""
+    return click.option(
+        f"--{name}", type=bool, metavar="[=true|false]", is_flag=False, flag_value=True, default=default, help=help
+    )
+
+
+PORT = click.IntRange(0, 65535)
+
+
+@click.command()
+@click.option(
+    "--port", type=PORT, metavar="PORT", default=8500, show_default=True, help="Of gRPC; 0 takes any that is free."
+)
+@click.option(
+    "--rest_api_port", type=PORT, metavar="PORT", default=8501, show_default=True, help="Of REST; 0 turns it off."
+)
+@click.option("--model_name", metavar="NAME", help="[default: default, or the pipeline's name]")
+@click.option("--model_base_path", metavar="DIR", help="Folder of its numbered versions. [default: what was pushed last]")
+@click.option("--model_config_file", metavar="FILE", help="Several models: a ModelServerConfig, in protobuf's text format.")
+@_switch("enable_batching", None, "Run requests together. [default: only for what was pushed last]")
+@click.option("--batching_parameters_file", metavar="FILE", help="How: BatchingParameters.")
+@click.option("--monitoring_config_file", metavar="FILE", help="Where Prometheus asks: a MonitoringConfig.")
+@click.option("--ssl_config_file", metavar="FILE", help="Keys for TLS: an SSLConfig.")
+@click.option(
+    "--file_system_poll_wait_seconds",
+    type=click.IntRange(0),
+    metavar="N",
+    default=1,
+    show_default=True,
+    help="Between two looks for new versions; 0 looks once.",
+)
+@click.option("--max_num_load_retries", type=click.IntRange(0), metavar="N", default=5, show_default=True)
+@click.option("--load_retry_interval_micros", type=int, metavar="N", default=60_000_000, show_default=True)
+@_switch("enable_model_warmup", True, "Ask each version what it brings along to be asked first. [default: true]")
+@click.option(
+    "--tensorflow_session_parallelism",
+    type=click.IntRange(0),
+    metavar="N",
+    default=0,
+    help="Threads of TensorFlow. [default: all cores]",
+)
+@click.option(
+    "--tensorflow_intra_op_parallelism", type=click.IntRange(0), metavar="N", default=0, help="Those of one operation."
+)
+@click.option(
+    "--tensorflow_inter_op_parallelism", type=click.IntRange(0), metavar="N", default=0, help="Those of several at once."
+)
+@click.option(
+    "--grpc_max_threads", type=click.IntRange(1), metavar="N", help="Requests at the same time; more are refused."
+)
+@click.option("--model_config_file_poll_wait_seconds", type=int, default=0, hidden=True)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 is all of them.")
+@click.option("--root", metavar="DIR", help="A reload over gRPC may name models under this folder. [default: none]")
+@click.option(
+    "--engine", type=click.Choice(ENGINES), default=ENGINES[0], show_default=True, help="Which server; see above."
+)
+@click.option("--workspace", default="workspace", show_default=True, help="Where to look for what was pushed last.")
+@click.option("--request_log", metavar="DIR", help="Keep some requests with their answers there, as PredictionLog.")
+@click.option("--request_log_rate", type=click.FloatRange(0, 1), default=0.01, show_default=True, help="How many of them.")
+@_other_flags
+@click.version_option(package_name="bertline")
+def serve(**flags: Any) -> None:
+    """Serve models over gRPC and REST, as TensorFlow Serving does, until Ctrl-C.
+
+    Without --model_base_path and --model_config_file it serves what the last run pushed, and each version that later runs
+    push. The flags are those of tensorflow_model_server: a command line of it moves over.
+
+    \b
+    bertline serve                                                    what the last run pushed
+    bertline serve --model_name=reviews --model_base_path=models/reviews
+    bertline serve --model_config_file=models.config --enable_batching --rest_api_port=8080
+    bertline serve --host=0.0.0.0 --ssl_config_file=ssl.config        for others, over TLS
+    bertline serve --engine docker                                    the same, by the real server
+
+    \b
+    Ask it:
+    curl -d '{"instances": ["A film to remember."]}' http://localhost:8501/v1/models/NAME:predict
+    curl http://localhost:8501/v1/models/NAME
+
+    \b
+    --engine embedded   in this process: the same protocol, nothing to install
+    --engine binary     starts tensorflow_model_server, which is on PATH
+    --engine docker     starts the image tensorflow/serving
+
+    Flags of tensorflow_model_server that are not listed go to the real server as they are; the embedded one says that it
+    ignores them. What it does that the real one does not: it listens on 127.0.0.1 unless told otherwise, and answers what
+    it was asked before it ends.
+    """
+    others = {name: flags.pop(name) for name in OTHER_FLAGS}
+    start(settings_of(flags), flags["engine"], own_flags(flags, others))
+
+
+def settings_of(flags: Mapping[str, Any]) -> ServerSettings:
+    """The settings that the command line tells."""
+    from serving.config_files import PROMETHEUS_PATH, read_monitoring, read_tls
+    from serving.settings import Limits, ServerSettings
+
+    if flags["rest_api_port"] and flags["rest_api_port"] == flags["port"]:
+        raise BertlineError(f"--port and --rest_api_port are both {flags['port']}; give each its own.")
+    monitoring, keys, most = flags["monitoring_config_file"], flags["ssl_config_file"], flags["grpc_max_threads"]
+    intra, inter = _threads(flags)
+    settings = ServerSettings(
+        models=_models(flags),
+        host=flags["host"],
+        port=flags["port"],
+        rest_api_port=flags["rest_api_port"] or None,
+        root=_absolute(flags["root"]),
+        batching=_batching(flags),
+        prometheus_path=read_monitoring(monitoring) if monitoring else PROMETHEUS_PATH,
+        tls=read_tls(keys) if keys else None,
+        poll_seconds=float(flags["file_system_poll_wait_seconds"]),
+        load_retries=flags["max_num_load_retries"],
+        load_retry_seconds=max(flags["load_retry_interval_micros"], 0) / 1_000_000,
+        warm_up=flags["enable_model_warmup"],
+        request_log=_absolute(flags["request_log"]),
+        request_log_rate=flags["request_log_rate"],
+        intra_op_threads=intra,
+        inter_op_threads=inter,
+        limits=Limits(concurrent_requests=most) if most else Limits(),
+    )
+    if flags["engine"] == "embedded":
+        _require_within_reach(settings)
+    return settings
+
+
+def _absolute(path: str | None) -> Path | None:
+    return Path(path).absolute() if path else None
+
+
+def _models(flags: Mapping[str, Any]) -> model_server_config_pb2.ModelServerConfig:
+    from serving.config_files import one_model, read_models
+
+    path = flags["model_config_file"]
+    if not path:
+        return one_model(*named_model(flags["model_name"], flags["model_base_path"], flags["workspace"]))
+    for flag in ("model_name", "model_base_path"):
+        if flags[flag]:
+            _note(f"--{flag} is ignored: --model_config_file names the models.")
+    return read_models(path)
+
+
+def _require_within_reach(settings: ServerSettings) -> None:
+    """The embedded server reads folders of this machine, and under a root no others."""
+    from serving.config_files import is_uri
+
+    for model in settings.models.model_config_list.config:
+        path, root = model.base_path, settings.root
+        if is_uri(path):
+            raise BertlineError(
+                f"{path}: the embedded server reads folders only; copy {model.name}, or take another --engine."
+            )
+        if root and not Path(path).resolve().is_relative_to(root.resolve()):
+            raise BertlineError(f"{path} of {model.name} is not under --root {root}; name a root that holds all models.")
+
+
+def _batching(flags: Mapping[str, Any]) -> Batching | None:
+    """Off unless it is asked for, as in TensorFlow Serving; but on for what was pushed last, by numbers that suit a CPU."""
+    from serving.config_files import read_batching, serving_batching
+    from serving.settings import Batching
+
+    is_ours = not flags["model_config_file"] and not flags["model_base_path"]
+    enabled = is_ours if flags["enable_batching"] is None else flags["enable_batching"]
+    path = flags["batching_parameters_file"]
+    if not enabled:
+        if path:
+            raise BertlineError("--batching_parameters_file says how to batch, and batching is off; add --enable_batching.")
+        return None
+    if path:
+        return read_batching(path)
+    return Batching() if is_ours else serving_batching()
+
+
+def _threads(flags: Mapping[str, Any]) -> tuple[int, int]:
+    """Threads of one operation and of several. As in server.cc the two flags go before the one for both."""
+    both = flags["tensorflow_session_parallelism"]
+    intra, inter = flags["tensorflow_intra_op_parallelism"], flags["tensorflow_inter_op_parallelism"]
+    if both and intra and inter:
+        raise BertlineError(
+            "--tensorflow_session_parallelism stands for --tensorflow_intra_op_parallelism and"
+            " --tensorflow_inter_op_parallelism; leave it out, or them."
+        )
+    return (intra, inter) if intra or inter else (both, both)
+
+
+def own_flags(flags: Mapping[str, Any], others: Mapping[str, str | None]) -> dict[str, str]:
+    """The flags that only the real server takes; the embedded one says that it ignores them."""
+    given = {name: value for name, value in others.items() if value is not None}
+    if flags["model_config_file_poll_wait_seconds"]:
+        _note("--model_config_file_poll_wait_seconds is ignored: the file is read once; a reload over gRPC changes models.")
+    if flags["engine"] != "embedded":
+        if flags["grpc_max_threads"]:
+            given["grpc_max_threads"] = str(flags["grpc_max_threads"])
+        return given
+    # Ignored, these two would leave open what was meant to be closed, or answer by another graph than was meant.
+    if given.get("use_alts_credentials", "false").lower() not in ("false", "0"):
+        raise BertlineError("--use_alts_credentials: the embedded server has TLS only; give --ssl_config_file instead.")
+    if given.get("saved_model_tags", "serve") != "serve":
+        raise BertlineError("--saved_model_tags: the embedded server loads the graph tagged serve; take another --engine.")
+    for name in given:
+        _note(f"--{name} is ignored: it means nothing to the embedded server.")
+    return {}
+
+
+def start(settings: ServerSettings, engine: str, own: Mapping[str, str]) -> None:
+    """Runs a server until it is told to end."""
+    if engine == "embedded":
+        environment.prepare()
+        from serving import ports
+
+        rest = {"--rest_api_port": settings.rest_api_port} if settings.rest_api_port else {}
+        ports.require_free(settings.host, {"--port": settings.port, **rest})
+        from serving.embedded.server import serve as serve_embedded
+
+        serve_embedded(settings, click.echo)
+    else:
+        from serving.launch import serve as serve_real
+
+        serve_real(settings, "binary" if engine == "binary" else "docker", click.echo, extra=own)
+
+
+def _note(text: str) -> None:
+    click.echo(f"note: {text}", err=True)

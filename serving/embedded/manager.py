@@ -1,0 +1,367 @@
+"""Models and their versions: loaded, swapped and unloaded while requests go on.
+
+One thread looks at the disk each second. A version is loaded beside the one that answers, warmed up, and only then takes
+its place; the old one goes when the last request that uses it is answered. What cannot be loaded changes nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tensorflow as tf
+from tensorflow_serving.apis import get_model_status_pb2, model_pb2
+from tensorflow_serving.config import model_server_config_pb2
+
+from serving.embedded.errors import RequestError
+from serving.embedded.monitoring import Monitoring
+from serving.embedded.servable import Servable, as_request_error
+from serving.embedded.versions import on_disk, wanted
+from serving.settings import ServerSettings
+
+State = get_model_status_pb2.ModelVersionStatus.State
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class Version:
+    """One version of a model, from the moment it is wanted until it is forgotten."""
+
+    number: int
+    folder: Path
+    state: int = State.START
+    error: RequestError | None = None
+    servable: Servable | None = None
+    leases: int = 0
+    """Requests that use it now."""
+    attempts: int = 0
+    tried: float = 0.0
+    tried_on: object = None
+    """What the folder was when it was tried last."""
+
+    @property
+    def is_available(self) -> bool:
+        return self.state == State.AVAILABLE
+
+
+@dataclass(eq=False)
+class Model:
+    """A name, where its versions are, and those that are known."""
+
+    config: model_server_config_pb2.ModelConfig
+    versions: dict[int, Version] = field(default_factory=dict)
+    labels: Mapping[str, int] = field(default_factory=dict)
+
+    def available(self) -> list[Version]:
+        return [version for version in self.versions.values() if version.is_available]
+
+
+@dataclass(frozen=True)
+class Lease:
+    """A version that stays loaded as long as the request runs."""
+
+    model: str
+    version: int
+    servable: Servable
+
+
+class Manager:
+    """All models of a server."""
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        monitoring: Monitoring,
+        warm_up: Callable[[str, int, Servable, Path], None] = lambda model, version, servable, folder: None,
+    ) -> None:
+        """
+        Args:
+          warm_up: (model, version, servable, folder) -> asks a version the first time, before it takes requests.
+        """
+        self._settings, self._monitoring, self._warm_up = settings, monitoring, warm_up
+        self._watchers: list[Callable[[bool], None]] = []
+        self._models: dict[str, Model] = {}
+        self._changed = threading.Condition()
+        self._working = threading.RLock()  # one at a time loads and reloads
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._poll, name="versions", daemon=True)
+        check_models(settings.models)
+
+    def start(self) -> None:
+        """Loads what there is, and goes on looking."""
+        self._configure(self._settings.models)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        with self._working:
+            for model in self._models.values():
+                for version in list(model.versions.values()):
+                    self._unload(model, version)
+
+    def reload(self, config: model_server_config_pb2.ModelServerConfig) -> None:
+        """Serves other models, or these by other policies and labels; nothing changes where it is refused."""
+        check_models(config)
+        with self._working:
+            for model in config.model_config_list.config:
+                self._check_path(model)
+            self._configure(config)
+
+    @contextlib.contextmanager
+    def lease(self, spec: model_pb2.ModelSpec) -> Iterator[Lease]:
+        with self._changed:
+            version = self._find(spec)
+            version.leases += 1
+        try:
+            assert version.servable is not None
+            yield Lease(spec.name, version.number, version.servable)
+        finally:
+            with self._changed:
+                version.leases -= 1
+                if not version.leases:
+                    self._changed.notify_all()
+
+    def statuses(self, spec: model_pb2.ModelSpec) -> list[tuple[int, int, RequestError | None]]:
+        """(version, state, why it failed) of the one that is asked for, or of all."""
+        with self._changed:
+            model = self._models.get(spec.name)
+            known = sorted(model.versions.values(), key=lambda version: -version.number) if model else []
+            if spec.HasField("version"):
+                known = [version for version in known if version.number == spec.version.value]
+                if not known:
+                    number = spec.version.value
+                    raise RequestError("NOT_FOUND", f"Could not find version {number} of model {spec.name}")
+            if not known:
+                raise RequestError("NOT_FOUND", f"Could not find any versions of model {spec.name}")
+            return [(version.number, version.state, version.error) for version in known]
+
+    def all_available(self) -> bool:
+        """Whether every model has a version that answers."""
+        with self._changed:
+            return bool(self._models) and all(model.available() for model in self._models.values())
+
+    def watch(self, watcher: Callable[[bool], None]) -> None:
+        """Is told with each change whether every model answers."""
+        self._watchers.append(watcher)
+
+    def names(self) -> list[str]:
+        with self._changed:
+            return list(self._models)
+
+    def _find(self, spec: model_pb2.ModelSpec) -> Version:
+        if not spec.name:
+            raise RequestError("INVALID_ARGUMENT", "ModelSpec has no name specified.")
+        model = self._models.get(spec.name)
+        choice = spec.WhichOneof("version_choice")
+        if choice == "version_label":
+            if model is None or spec.version_label not in model.labels:
+                raise RequestError("INVALID_ARGUMENT", f"Unrecognized servable version label: {spec.version_label}")
+            number: int | None = model.labels[spec.version_label]
+        else:
+            number = spec.version.value if choice == "version" else None
+        request = f"Latest({spec.name})" if number is None else f"Specific({spec.name}, {number})"
+        candidates = [version for version in model.available() if number in (None, version.number)] if model else []
+        if not candidates:
+            raise RequestError("NOT_FOUND", f"Servable not found for request: {request}")
+        return max(candidates, key=lambda version: version.number)
+
+    def _configure(self, config: model_server_config_pb2.ModelServerConfig) -> None:
+        with self._working:
+            configs = {model.name: model for model in config.model_config_list.config}
+            # On copies, so that labels which are refused leave the models as they were.
+            before = {name: model.config for name, model in self._models.items()}
+            with self._changed:
+                for name, model_config in configs.items():
+                    self._models.setdefault(name, Model(model_config)).config = model_config
+            for name in configs:
+                self._refresh(self._models[name])
+            try:
+                labels = {name: self._labels(self._models[name]) for name in configs}
+            except RequestError:
+                self._restore(before)
+                raise
+            with self._changed:
+                for name, of_model in labels.items():
+                    self._models[name].labels = of_model
+                gone = [self._models.pop(name) for name in list(self._models) if name not in configs]
+            for model in gone:
+                for version in list(model.versions.values()):
+                    self._unload(model, version)
+
+    def _restore(self, before: Mapping[str, model_server_config_pb2.ModelConfig]) -> None:
+        with self._changed:
+            added = [self._models.pop(name) for name in list(self._models) if name not in before]
+            for name, config in before.items():
+                self._models[name].config = config
+        for model in added:
+            for version in list(model.versions.values()):
+                self._unload(model, version)
+
+    def _labels(self, model: Model) -> dict[str, int]:
+        available = {version.number for version in model.available()}
+        for number in model.config.version_labels.values():
+            if number not in available:
+                raise RequestError(
+                    "FAILED_PRECONDITION",
+                    f"Request to assign label to version {number} of model {model.config.name}, which is not currently"
+                    " available for inference",
+                )
+        return dict(model.config.version_labels)
+
+    def _check_path(self, config: model_server_config_pb2.ModelConfig) -> None:
+        known = self._models.get(config.name)
+        if known and known.config.base_path == config.base_path:
+            return
+        root = self._settings.root
+        if root is None:
+            raise RequestError(
+                "PERMISSION_DENIED",
+                f"Model {config.name}: a reload may not name new paths, for the server was started without --root",
+            )
+        if not is_under(Path(config.base_path), root):
+            raise RequestError(
+                "PERMISSION_DENIED", f"Model {config.name}: its base_path is not under the root of this server"
+            )
+
+    def _poll(self) -> None:
+        while not self._stop.wait(self._settings.poll_seconds):
+            with self._working:
+                for model in list(self._models.values()):
+                    try:
+                        self._refresh(model)
+                    except Exception:  # the next look may fare better, and requests go on
+                        _log.exception("could not look for versions of %s", model.config.name)
+
+    def _refresh(self, model: Model) -> None:
+        """Loads what is wanted and not there, then lets go of what is no longer wanted."""
+        found = on_disk(Path(model.config.base_path))
+        numbers = wanted(found, model.config.model_version_policy)
+        for number in numbers:
+            with self._changed:
+                version = model.versions.get(number)
+                if version is None or version.state == State.END and version.error is None:
+                    version = model.versions[number] = Version(number, found[number])
+            version.folder = found[number]
+            if self._is_due(version):
+                self._load(model, version)
+        # The one that answers stays until another one does; also where its folder was taken away.
+        if any(model.versions[number].is_available for number in numbers):
+            for version in list(model.versions.values()):
+                if version.number not in numbers:
+                    self._unload(model, version)
+
+    def _is_due(self, version: Version) -> bool:
+        if version.is_available:
+            return False
+        if not version.attempts:
+            return True
+        if fingerprint(version.folder) != version.tried_on:  # it was being copied, perhaps
+            version.attempts = 1
+            return True
+        later = time.monotonic() - version.tried >= self._settings.load_retry_seconds
+        return version.attempts <= self._settings.load_retries and later
+
+    def _load(self, model: Model, version: Version) -> None:
+        name, began = model.config.name, time.monotonic()
+        version.attempts, version.tried, version.tried_on = version.attempts + 1, began, fingerprint(version.folder)
+        self._set(version, State.LOADING)
+        servable = None
+        try:
+            if self._settings.root and not is_under(version.folder, self._settings.root):
+                raise RequestError("PERMISSION_DENIED", f"{version.folder.name} leads out of the root of this server")
+            settings = self._settings
+            servable = Servable(
+                version.folder, intra_op_threads=settings.intra_op_threads, inter_op_threads=settings.inter_op_threads
+            )
+            if settings.warm_up:
+                self._warm_up(name, version.number, servable, version.folder)
+        except Exception as error:
+            if servable:
+                servable.close()
+            failure = _as_failure(error)
+            _log.warning("version %d of %s was not loaded: %s", version.number, name, failure.message)
+            self._monitoring.loaded(name, version.number, time.monotonic() - began, ok=False)
+            self._set(version, State.END, failure)
+            return
+        version.servable = servable
+        self._monitoring.loaded(name, version.number, time.monotonic() - began, ok=True)
+        self._set(version, State.AVAILABLE)
+        _log.info("version %d of %s answers", version.number, name)
+
+    def _unload(self, model: Model, version: Version) -> None:
+        if version.servable is None:
+            with self._changed:
+                model.versions.pop(version.number, None)
+            return
+        with self._changed:
+            version.state = State.UNLOADING
+            while version.leases:
+                self._changed.wait()
+        servable, version.servable = version.servable, None
+        servable.close()
+        self._set(version, State.END)
+        _log.info("version %d of %s was unloaded", version.number, model.config.name)
+
+    def _set(self, version: Version, state: int, error: RequestError | None = None) -> None:
+        with self._changed:
+            version.state, version.error = state, error
+            self._changed.notify_all()
+        for watcher in self._watchers:
+            watcher(self.all_available())
+
+
+def check_models(config: model_server_config_pb2.ModelServerConfig) -> None:
+    """Refuses a list of models as TensorFlow Serving does."""
+    if config.WhichOneof("config") == "custom_model_config":
+        raise RequestError(
+            "INVALID_ARGUMENT",
+            "ServerModelConfig type not supported by HandleReloadConfigRequest. Only ModelConfigList is currently"
+            " supported",
+        )
+    names: set[str] = set()
+    for model in config.model_config_list.config:
+        if model.name in names:
+            raise RequestError("INVALID_ARGUMENT", f"Illegal to list model {model.name} multiple times in config list")
+        names.add(model.name)
+        if not _NAME.fullmatch(model.name):
+            raise RequestError("INVALID_ARGUMENT", f"Model name {model.name!r} is not made of A-Z a-z 0-9 _ . -")
+        if not Path(model.base_path).is_absolute():
+            raise RequestError(
+                "INVALID_ARGUMENT",
+                f"Expected model {model.name} to have an absolute path or URI; got base_path()={model.base_path}",
+            )
+        if model.model_platform not in ("", "tensorflow"):
+            raise RequestError(
+                "INVALID_ARGUMENT", f"Model {model.name} requests unsupported platform {model.model_platform}"
+            )
+
+
+def is_under(path: Path, root: Path) -> bool:
+    """Whether a path leads into a folder, links followed."""
+    return path.resolve().is_relative_to(root.resolve())
+
+
+def fingerprint(folder: Path) -> object:
+    """What changes while a version is being copied."""
+    try:
+        files = sorted(folder.rglob("*"))
+        return [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    except OSError:
+        return None
+
+
+def _as_failure(error: Exception) -> RequestError:
+    if isinstance(error, RequestError):
+        return error
+    if isinstance(error, tf.errors.OpError):
+        return as_request_error(error)
+    return RequestError("UNKNOWN" if not isinstance(error, OSError) else "NOT_FOUND", str(error) or type(error).__name__)

@@ -1,0 +1,168 @@
+"""The embedded server: models, doors and signals put together."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tensorflow_serving.apis import model_pb2
+
+from pipeline.errors import BertlineError
+from serving.embedded import grpc_door, rest, warm_up
+from serving.embedded.batching import Batcher, OneByOne, Runner
+from serving.embedded.errors import Call, RequestError
+from serving.embedded.manager import Lease, Manager
+from serving.embedded.monitoring import Monitoring
+from serving.embedded.request_log import RequestLog
+from serving.embedded.servable import Servable
+from serving.embedded.service import Service
+from serving.settings import ServerSettings
+
+
+class Server:
+    """A server that runs in threads of this process until it is stopped."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._settings = settings
+        self.monitoring = Monitoring()
+        self._runner: Runner = (
+            Batcher(settings.batching, self.monitoring) if settings.batching else OneByOne(2 * (os.cpu_count() or 1))
+        )
+        self._log = RequestLog(settings.request_log, settings.request_log_rate) if settings.request_log else None
+        self.manager = Manager(settings, self.monitoring, self._warm_up)
+        self.service = Service(self.manager, self._runner, self.monitoring, settings.limits, self._log)
+        self._grpc = grpc_door.Door(self.service, settings)
+        self._rest: rest.Door | None = None
+        if settings.rest_api_port is not None:
+            self._rest = rest.Door(self.service, settings, self.monitoring.render)
+
+    @property
+    def port(self) -> int:
+        return self._grpc.port
+
+    @property
+    def rest_port(self) -> int | None:
+        return self._rest.port if self._rest else None
+
+    def start(self) -> None:
+        """Returns when it listens and has tried to load every model.
+
+        Raises:
+          BertlineError: a port is taken, or the list of models is refused.
+        """
+        try:
+            self._open()
+        except RequestError as error:
+            self.stop(0)
+            raise BertlineError(f"the models cannot be served: {error.message}.") from None
+        except BaseException:
+            self.stop(0)
+            raise
+        self._grpc.set_healthy(self.manager.all_available())
+        self.manager.watch(self._grpc.set_healthy)
+
+    def stop(self, grace_seconds: float | None = None) -> None:
+        """Drains: no new requests are taken, those under way have `grace_seconds` to finish, then all is closed."""
+        grace = self._settings.drain_seconds if grace_seconds is None else grace_seconds
+        doors = [threading.Thread(target=self._grpc.stop, args=(grace,))]
+        if self._rest:
+            doors.append(threading.Thread(target=self._rest.stop, args=(grace,)))
+        for door in doors:
+            door.start()
+        for door in doors:
+            door.join()
+        self._runner.stop()
+        self.manager.stop()
+        if self._log:
+            self._log.close()
+
+    def _open(self) -> None:
+        self._grpc.start()
+        if self._rest:
+            try:
+                self._rest.start()
+            except OSError as error:
+                address = f"{self._settings.host}:{self._settings.rest_api_port}"
+                raise BertlineError(
+                    f"{address} is taken, or not an address of this machine ({error.strerror}); give another"
+                    " --rest_api_port."
+                ) from error
+        self.manager.start()
+
+    def _warm_up(self, model: str, version: int, servable: Servable, folder: Path) -> None:
+        """By the very code that answers requests, on a version that no request can reach yet."""
+        service = Service(_Only(model, version, servable), self._runner, Monitoring(), self._settings.limits)  # type: ignore[arg-type]
+        call = Call()
+        warm_up.replay(
+            folder,
+            {
+                "predict_log": lambda request: service.predict(request, call),
+                "classify_log": lambda request: service.classify(request, call),
+                "regress_log": lambda request: service.regress(request, call),
+                "multi_inference_log": lambda request: service.multi_inference(request, call),
+            },
+        )
+
+
+class _Only:
+    """A manager of one version, whatever a request asks for."""
+
+    def __init__(self, model: str, version: int, servable: Servable) -> None:
+        self._lease = Lease(model, version, servable)
+
+    def lease(self, spec: model_pb2.ModelSpec) -> Any:
+        import contextlib
+
+        return contextlib.nullcontext(self._lease)
+
+    def names(self) -> list[str]:
+        return [self._lease.model]
+
+
+def serve(settings: ServerSettings, announce: Callable[[str], None]) -> None:
+    """Serves until SIGTERM or SIGINT, then drains; a second signal ends it at once."""
+    stop = threading.Event()
+
+    def asked_to_stop(number: int, frame: Any) -> None:
+        if stop.is_set():
+            os._exit(130)
+        stop.set()
+
+    before = {number: signal.signal(number, asked_to_stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        server = Server(settings)
+        server.start()
+        for line in _announcement(server, settings):
+            announce(line)
+        stop.wait()
+        announce("stopping: requests under way are answered first")
+        server.stop()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _announcement(server: Server, settings: ServerSettings) -> list[str]:
+    lines = []
+    for name in server.manager.names():
+        for number, state, error in _statuses(server, name):
+            lines.append(f"{name} version {number}: " + (error.message if error else state))
+    secured = " with TLS" if settings.tls else ""
+    lines.append(f"gRPC on {settings.host}:{server.port}{secured}")
+    if server.rest_port is not None:
+        lines.append(f"REST on {'https' if settings.tls else 'http'}://{settings.host}:{server.rest_port}/v1/models/NAME")
+    return lines
+
+
+def _statuses(server: Server, name: str) -> list[tuple[int, str, RequestError | None]]:
+    from serving.embedded.manager import State
+
+    try:
+        found = server.manager.statuses(model_pb2.ModelSpec(name=name))
+    except RequestError:
+        return []
+    return [(number, State.Name(state).lower(), error) for number, state, error in found]

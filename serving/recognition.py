@@ -1,0 +1,61 @@
+"""Which kind of answers a signature gives, told by its names, types and shapes: a model's card is not on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from models.answers import KINDS, Kind
+
+CHOICES = "choices"
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    dtype: str
+    shape: tuple[int | None, ...] | None
+    """None: of any rank; in it, of any size."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    inputs: Mapping[str, TensorSpec]
+    outputs: Mapping[str, TensorSpec]
+    method: str = ""
+
+
+class UnknownKindError(ValueError):
+    """A signature is that of no task of this line, or of more than one."""
+
+
+def kind_of(signature: Signature) -> Kind[Any]:
+    """The one kind whose inputs these are, and whose outputs are all among these.
+
+    Raises:
+      UnknownKindError: it says what the signature has.
+    """
+    fitting = [kind for kind in KINDS if _takes(kind, signature) and set(kind.outputs) <= set(signature.outputs)]
+    if len(fitting) == 1:
+        return fitting[0]
+    shown = f"takes {', '.join(sorted(signature.inputs))} and gives {', '.join(sorted(signature.outputs))}"
+    if fitting:
+        names = " or ".join("/".join(kind.tasks) or kind.call for kind in fitting)
+        raise UnknownKindError(f"its signature {shown}, which may be {names}")
+    raise UnknownKindError(f"its signature {shown}, which is none of a task of this line")
+
+
+def text_keys(kind: Kind[Any], signature: Signature) -> tuple[str, ...]:
+    """The texts that a row has, in their order: a signature's names have none."""
+    return tuple(name for name in kind.inputs if name in signature.inputs)
+
+
+def _takes(kind: Kind[Any], signature: Signature) -> bool:
+    given = signature.inputs
+    if not set(kind.inputs) - set(kind.optional) <= set(given) <= set(kind.inputs):
+        return False
+    return all(_is_text(spec, rank=2 if name == CHOICES else 1) for name, spec in given.items())
+
+
+def _is_text(spec: TensorSpec, rank: int) -> bool:
+    return spec.dtype == "string" and (spec.shape is None or len(spec.shape) == rank)

@@ -1,0 +1,90 @@
+"""What a model server is told: one value for the embedded server and for the real one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tensorflow_serving.config import model_server_config_pb2
+
+MEGABYTE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Batching:
+    """TensorFlow Serving's BatchingParameters, with its defaults but for two that suit a CPU.
+
+    A batch that is not full waits for `batch_timeout_micros`, and only where a thread is free for it. The default of 0
+    never waits: a batch is what has come while the last one ran.
+    """
+
+    max_batch_size: int = 64
+    """Rows of a batch, and so of a request."""
+    batch_timeout_micros: int = 0
+    max_enqueued_batches: int = 100
+    num_batch_threads: int = 1
+    allowed_batch_sizes: tuple[int, ...] = ()
+    """A batch is filled up to the next of these; the last one is `max_batch_size`."""
+    pad_variable_length_inputs: bool = False
+    """Whether tensors that differ in a later dimension share a batch, filled with zeros or empty strings."""
+    by_length: bool = True
+    """Whether a batch is made of texts of like length. Not one of TensorFlow Serving's parameters."""
+    enable_large_batch_splitting: bool = False
+    """Whether a request of more than `max_execution_batch_size` rows runs in parts; the embedded server runs it whole."""
+    max_execution_batch_size: int = 0
+    """Rows of a part; 0: `max_batch_size`."""
+
+
+@dataclass(frozen=True)
+class Tls:
+    """Keys in PEM: TensorFlow Serving's SSLConfig."""
+
+    server_key: bytes
+    server_cert: bytes
+    custom_ca: bytes = b""
+    client_verify: bool = False
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a caller may ask for. TensorFlow Serving has none of these."""
+
+    message_bytes: int = 32 * MEGABYTE
+    """Of a request, over gRPC or REST."""
+    tensor_elements: int = 16 * MEGABYTE
+    json_depth: int = 64
+    concurrent_requests: int = 256
+    """More are refused as RESOURCE_EXHAUSTED."""
+    slow_seconds: float = 20.0
+    """A REST request must have come whole by then."""
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """Everything that the flags of `bertline serve` say."""
+
+    models: model_server_config_pb2.ModelServerConfig
+    """With absolute base paths."""
+    host: str = "127.0.0.1"
+    port: int = 8500
+    """Of gRPC; 0 takes any that is free."""
+    rest_api_port: int | None = 8501
+    """None: there is no REST."""
+    root: Path | None = None
+    """A reload may name models under this folder only. None: it may change policies and labels, and no path."""
+    batching: Batching | None = None
+    """None: each request runs by itself."""
+    prometheus_path: str | None = "/monitoring/prometheus/metrics"
+    tls: Tls | None = None
+    poll_seconds: float = 1.0
+    load_retries: int = 5
+    load_retry_seconds: float = 60.0
+    warm_up: bool = True
+    drain_seconds: float = 30.0
+    """So long requests under way may take after SIGTERM."""
+    request_log: Path | None = None
+    """Folder for sampled requests with their answers, TFRecords of PredictionLog."""
+    request_log_rate: float = 0.01
+    intra_op_threads: int = 0
+    inter_op_threads: int = 0
+    limits: Limits = field(default_factory=Limits)

@@ -1,0 +1,64 @@
+"""A model of every task, untrained and small enough to be exported and served in a moment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from wordpiece import VOCAB, write_vocab
+
+from models.encoder import Encoder, EncoderSize
+from models.task import Context, get_task
+from models.text import TextEncoder
+from pipeline.config import CHOICES
+from serving.signatures import ServedModel, export
+
+CLASSES = ("bad", "good", "très bon")
+TAGS = ("O", "B-PER", "I-PER")
+
+
+class Tiny(NamedTuple):
+    task: str
+    texts: tuple[str, ...]
+    """The texts of a row."""
+
+
+EVERY = (
+    Tiny("classification", ("text",)),
+    Tiny("classification", ("text", "text_2")),
+    Tiny("multilabel", ("text",)),
+    Tiny("multilabel", ("text", "text_2")),
+    Tiny("regression", ("text",)),
+    Tiny("regression", ("text", "text_2")),
+    Tiny("similarity", ("text", "text_2")),
+    Tiny("matching", ("text", "text_2")),
+    Tiny("choice", ("text", CHOICES)),
+    Tiny("choice", ("text", "text_2", CHOICES)),
+    Tiny("tagging", ("text",)),
+    Tiny("answering", ("text", "text_2")),
+    Tiny("pretraining", ("text",)),
+)
+
+
+def make(tiny: Tiny, folder: Path) -> ServedModel:
+    """Args: folder: for the vocabulary, which the export needs as well."""
+    task = get_task(tiny.task)
+    labels = TAGS if tiny.task == "tagging" else CLASSES
+    reading = "huggingface" if tiny.task == "pretraining" else "original"  # the former keeps [MASK] whole
+    text = TextEncoder(write_vocab(folder, VOCAB), reading=reading, seq_len=96 if tiny.task == "answering" else 16)
+    context = Context(text, labels, text_keys=tiny.texts)
+    size = EncoderSize(vocab_size=len(VOCAB), layers=1, hidden=8, heads=2, intermediate=16)
+    model = task.build(Encoder(size, seed=1), context, 0.0, 1)
+    if hasattr(model, "head"):
+        model.head.kernel.assign(model.head.kernel * 50)  # so that answers differ visibly
+    return ServedModel(task, context, model)
+
+
+def push(tiny: Tiny, base: Path, version: int = 1) -> Path:
+    """Exports it as a version that a server finds under `base`; with the card that a run would write."""
+    vocabulary = base.parent / f"{base.name}-vocabulary"
+    vocabulary.mkdir(parents=True, exist_ok=True)
+    task = get_task(tiny.task)
+    card = {"task": tiny.task, "text_keys": list(task.input_names or tiny.texts)}
+    export(make(tiny, vocabulary), str(base / str(version)), card)
+    return base / str(version)
