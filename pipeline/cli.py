@@ -56,6 +56,8 @@ def main() -> None:
     bertline run data.yaml        trains, evaluates, pushes and records
     bertline search data.yaml     looks for the best settings
     bertline predict "some text"  asks the model that was pushed last
+    bertline serve                answers gRPC and REST, as TensorFlow Serving does
+    bertline manifests            writes what Kubernetes needs to serve it
     bertline tokenize "some text" shows how a text is read
     bertline checkpoint show DIR  tells what a checkpoint holds; convert writes it in another format
     """

@@ -47,7 +47,6 @@ OTHER_FLAGS = {
     "remove_unused_fields_from_bundle_metagraph": True,
     "rest_api_enable_cors_support": True,
     "rest_api_num_threads": False,
-    "rest_api_timeout_in_ms": False,
     "saved_model_tags": False,
     "skip_initialize_tpu": True,
     "tensorflow_session_config_file": False,
@@ -146,6 +145,14 @@ PORT = click.IntRange(0, 65535)
     show_default=True,
     help="Between two looks for new versions; 0 looks once.",
 )
+@click.option(
+    "--rest_api_timeout_in_ms",
+    type=click.IntRange(1),
+    metavar="N",
+    default=30_000,
+    show_default=True,
+    help="The deadline of a REST request; over gRPC the caller says it.",
+)
 @click.option("--max_num_load_retries", type=click.IntRange(0), metavar="N", default=5, show_default=True)
 @click.option("--load_retry_interval_micros", type=int, metavar="N", default=60_000_000, show_default=True)
 @_switch("enable_model_warmup", True, "Ask each version what it brings along to be asked first. [default: true]")
@@ -221,6 +228,7 @@ def settings_of(flags: Mapping[str, Any]) -> ServerSettings:
         host=flags["host"],
         port=flags["port"],
         rest_api_port=flags["rest_api_port"] or None,
+        rest_timeout_seconds=flags["rest_api_timeout_in_ms"] / 1000,
         root=_absolute(flags["root"]),
         batching=_batching(flags),
         prometheus_path=read_monitoring(monitoring) if monitoring else PROMETHEUS_PATH,

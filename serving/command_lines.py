@@ -48,6 +48,7 @@ def server_flags(settings: ServerSettings, folder: str, extra: Mapping[str, str]
     flags: dict[str, object] = {
         "port": settings.port,
         "rest_api_port": settings.rest_api_port or 0,
+        "rest_api_timeout_in_ms": round(settings.rest_timeout_seconds * 1000),
         "model_config_file": files["models"],
         # Whole seconds: half a second would be 0, which is no polling at all.
         "file_system_poll_wait_seconds": max(1, round(settings.poll_seconds)) if settings.poll_seconds > 0 else 0,

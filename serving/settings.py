@@ -70,6 +70,8 @@ class ServerSettings:
     """Of gRPC; 0 takes any that is free."""
     rest_api_port: int | None = 8501
     """None: there is no REST."""
+    rest_timeout_seconds: float = 30.0
+    """The deadline of a REST request, which cannot bring one."""
     root: Path | None = None
     """A reload may name models under this folder only. None: it may change policies and labels, and no path."""
     batching: Batching | None = None
@@ -77,6 +79,7 @@ class ServerSettings:
     prometheus_path: str | None = "/monitoring/prometheus/metrics"
     tls: Tls | None = None
     poll_seconds: float = 1.0
+    """Between two looks for new versions; 0 looks once."""
     load_retries: int = 5
     load_retry_seconds: float = 60.0
     warm_up: bool = True

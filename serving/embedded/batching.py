@@ -99,7 +99,7 @@ class Batcher:
 
     def run(self, task: Task) -> list[np.ndarray]:
         task.call.check()
-        task.rows, task.length = _rows(task.arrays), longest(task.arrays)
+        task.rows = _rows(task.arrays)
         self._enter(task)
         if not task.done.wait(min(task.call.remaining, threading.TIMEOUT_MAX)):
             # It is dropped when its turn comes.
@@ -127,6 +127,7 @@ class Batcher:
                 "INVALID_ARGUMENT",
                 f"Task size {task.rows} is larger than maximum input batch size {settings.max_batch_size}",
             )
+        task.length = longest(task.arrays)  # only now: it looks at each row
         key = _kind(task, settings)
         with self._changed:
             if self._stopped:
@@ -285,5 +286,8 @@ def _merged(arrays: list[np.ndarray], padding: int) -> np.ndarray:
             for array in arrays
         ]  # fmt: skip
     if padding:  # a row that is known to be valid
-        arrays = [*arrays, np.repeat(arrays[-1][:1], padding, axis=0)]
+        rows = next((array for array in arrays if len(array)), None)
+        if rows is None:
+            raise RequestError("INVALID_ARGUMENT", "Cannot use an empty tensor with zero rows as padding when batching")
+        arrays = [*arrays, np.repeat(rows[:1], padding, axis=0)]
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)

@@ -94,7 +94,7 @@ def _handler(method: Callable[[Any, Call], Any]) -> Callable[[Any, grpc.Servicer
         try:
             return method(request, call)
         except RequestError as error:
-            context.abort(grpc.StatusCode[error.code], error.message[:MAX_MESSAGE])
+            context.abort(grpc.StatusCode[error.code], shortened(error.message))
         except Exception:  # a fault of ours: the caller gets no trace of it, the log does
             _log.exception("a request failed")
             context.abort(grpc.StatusCode.INTERNAL, "Internal error")
@@ -103,4 +103,15 @@ def _handler(method: Callable[[Any, Call], Any]) -> Callable[[Any, grpc.Servicer
 
 
 MAX_MESSAGE = 4000
-"""Characters of an error: headers of HTTP/2, in which it travels, are small."""
+"""Bytes of an error as it travels: in headers of HTTP/2, which are small."""
+
+
+def shortened(message: str) -> str:
+    """As much of a message as fits; what is not plain ASCII takes three bytes for each byte there."""
+    size = 0
+    for position, character in enumerate(message):
+        is_plain = " " <= character <= "~" and character != "%"
+        size += 1 if is_plain else 3 * len(character.encode(errors="replace"))
+        if size > MAX_MESSAGE:
+            return message[:position]
+    return message

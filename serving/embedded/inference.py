@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import classification_pb2, input_pb2, regression_pb2
 
@@ -121,7 +123,7 @@ def regression_result(
     if len(array) != rows:
         raise RequestError("INVALID_ARGUMENT", f"Input batch size did not match output batch size: {rows} vs. {len(array)}")
     if array.dtype != np.float32:
-        raise RequestError("INVALID_ARGUMENT", f"Expected output Tensor of DT_FLOAT.  Got: {array.dtype.name}")
+        raise RequestError("INVALID_ARGUMENT", f"Expected output Tensor of DT_FLOAT.  Got: {_type(array)}")
     result = regression_pb2.RegressionResult()
     for value in array.ravel().tolist():
         result.regressions.add(value=value)
@@ -132,10 +134,14 @@ def _check(array: np.ndarray, name: str, rows: int, *, is_right: bool, wanted: s
     if array.ndim != 2:
         raise RequestError("INVALID_ARGUMENT", f"Expected Tensor shape: [batch_size num_classes] but got {_shape(array)}")
     if not is_right:
-        raise RequestError("INVALID_ARGUMENT", f"Expected {name} Tensor of {wanted}. Got: {array.dtype.name}")
+        raise RequestError("INVALID_ARGUMENT", f"Expected {name} Tensor of {wanted}. Got: {_type(array)}")
     if len(array) != rows:
         raise RequestError("INVALID_ARGUMENT", f"Expected {name} output batch size of {rows}. Got: {len(array)}")
 
 
 def _shape(array: np.ndarray) -> str:
     return "[" + ",".join(map(str, array.shape)) + "]"
+
+
+def _type(array: np.ndarray) -> str:
+    return types_pb2.DataType.Name(tf.as_dtype(array.dtype).as_datatype_enum)

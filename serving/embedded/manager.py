@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +18,7 @@ import tensorflow as tf
 from tensorflow_serving.apis import get_model_status_pb2, model_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
+from serving.config_files import is_model_name
 from serving.embedded.errors import RequestError
 from serving.embedded.monitoring import Monitoring
 from serving.embedded.servable import Servable, as_request_error
@@ -26,7 +26,6 @@ from serving.embedded.versions import on_disk, wanted
 from serving.settings import ServerSettings
 
 State = get_model_status_pb2.ModelVersionStatus.State
-_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _log = logging.getLogger(__name__)
 
 
@@ -97,7 +96,8 @@ class Manager:
     def start(self) -> None:
         """Loads what there is, and goes on looking."""
         self._configure(self._settings.models)
-        self._thread.start()
+        if self._settings.poll_seconds > 0:
+            self._thread.start()
 
     def stop(self) -> None:
         self._stop.set()
@@ -264,19 +264,27 @@ class Manager:
             return False
         if not version.attempts:
             return True
-        if fingerprint(version.folder) != version.tried_on:  # it was being copied, perhaps
+        if self._look(version) != version.tried_on:  # it was being copied, perhaps
             version.attempts = 1
             return True
         later = time.monotonic() - version.tried >= self._settings.load_retry_seconds
         return version.attempts <= self._settings.load_retries and later
 
+    def _leads_out(self, version: Version) -> bool:
+        root = self._settings.root
+        return root is not None and not is_under(version.folder, root)
+
+    def _look(self, version: Version) -> object:
+        """What a folder is now; one that leads out of the root is not even looked into."""
+        return None if self._leads_out(version) else fingerprint(version.folder)
+
     def _load(self, model: Model, version: Version) -> None:
         name, began = model.config.name, time.monotonic()
-        version.attempts, version.tried, version.tried_on = version.attempts + 1, began, fingerprint(version.folder)
+        version.attempts, version.tried, version.tried_on = version.attempts + 1, began, self._look(version)
         self._set(version, State.LOADING)
         servable = None
         try:
-            if self._settings.root and not is_under(version.folder, self._settings.root):
+            if self._leads_out(version):
                 raise RequestError("PERMISSION_DENIED", f"{version.folder.name} leads out of the root of this server")
             settings = self._settings
             servable = Servable(
@@ -332,7 +340,7 @@ def check_models(config: model_server_config_pb2.ModelServerConfig) -> None:
         if model.name in names:
             raise RequestError("INVALID_ARGUMENT", f"Illegal to list model {model.name} multiple times in config list")
         names.add(model.name)
-        if not _NAME.fullmatch(model.name):
+        if not is_model_name(model.name):
             raise RequestError("INVALID_ARGUMENT", f"Model name {model.name!r} is not made of A-Z a-z 0-9 _ . -")
         if not Path(model.base_path).is_absolute():
             raise RequestError(

@@ -116,7 +116,7 @@ class Monitoring:
             self._served.add(model)
             self._attempts.add((f"{model}/{version}", "success" if ok else "fail"), 1)
             if ok:
-                self._loading.add((f"{model}/{version}",), seconds * 1e6)
+                self._loading.add((f"{model}/{version}",), round(seconds * 1e6))
 
     def render(self) -> bytes:
         """Prometheus's text format 0.0.4."""

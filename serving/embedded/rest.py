@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 import threading
+import time
 import zlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ from typing import Any
 import uvicorn
 
 from serving.embedded.errors import Call, RequestError
-from serving.embedded.rest_answers import Reply, Service, answer, refusal
+from serving.embedded.rest_answers import Refused, Reply, Service, answer, refusal
 from serving.embedded.rest_connections import IDLE_SECONDS, Connection, Listener, tls_context
 from serving.embedded.rest_replies import error_reply
 from serving.settings import ServerSettings
@@ -44,9 +45,13 @@ class Door:
     """REST on a port of its own, in a thread of its own."""
 
     def __init__(
-        self, service: Service, settings: ServerSettings, render_metrics: Callable[[], bytes] | None = None
+        self,
+        service: Service,
+        settings: ServerSettings,
+        render_metrics: Callable[[], bytes] | None = None,
+        refused: Refused = lambda model, code, api: None,
     ) -> None:
-        self._service, self._settings, self._render = service, settings, render_metrics
+        self._service, self._settings, self._render, self._refused = service, settings, render_metrics, refused
         self._limits = settings.limits
         self._running = 0  # requests that are being answered; the event loop's thread alone counts
         self._pool: ThreadPoolExecutor | None = None
@@ -149,9 +154,11 @@ class Door:
         """In a thread; meanwhile it is noticed if the client leaves, and the thread may ask for it."""
         path, query = scope["raw_path"].decode(), scope["query_string"].decode()
         gone = threading.Event()
-        call = Call(entrypoint="REST", is_cancelled=gone.is_set)
-        asked = (scope["method"], f"{path}?{query}" if query else path, body, call, self._limits.json_depth)
-        work = asyncio.get_running_loop().run_in_executor(self._pool, answer, self._service, *asked)
+        deadline = time.monotonic() + self._settings.rest_timeout_seconds
+        call = Call(entrypoint="REST", deadline=deadline, is_cancelled=gone.is_set)
+        asked = self._service, scope["method"], f"{path}?{query}" if query else path, body, call
+        run = asyncio.get_running_loop().run_in_executor
+        work = run(self._pool, answer, *asked, self._limits.json_depth, self._refused)
         watch = asyncio.ensure_future(_watch(receive, gone))
         try:
             return await work

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 from urllib.parse import unquote
 
@@ -50,6 +50,11 @@ _ANY = re.compile(r"/v1/.*", re.I | re.A)
 _SIGNATURES = "signature_def"
 _log = logging.getLogger(__name__)
 
+Ask = Callable[[Call], bytes]
+"""A request that is read: what is left is to ask it."""
+Refused = Callable[[str, str, str], None]
+"""Told the model, the code and the API of a request that was refused before the service, which counts its own, saw it."""
+
 
 class Service(Protocol):
     """What the answers come from. Everything that it refuses it raises as a RequestError."""
@@ -81,10 +86,18 @@ class Reply(NamedTuple):
     content_type: str = "application/json"
 
 
-def answer(service: Service, method: str, path: str, body: bytes, call: Call, json_depth: int = Limits.json_depth) -> Reply:
+def answer(
+    service: Service,
+    method: str,
+    path: str,
+    body: bytes,
+    call: Call,
+    json_depth: int = Limits.json_depth,
+    refused: Refused = lambda model, code, api: None,
+) -> Reply:
     """The reply to one request. `path` is as it was sent, with its escapes and its query."""
     try:
-        return Reply(200, _answered(service, method, path, body, call, json_depth))
+        return Reply(200, _answered(service, method, path, body, call, json_depth, refused))
     except RequestError as error:
         return refusal(error)
     except Exception:
@@ -96,7 +109,7 @@ def refusal(error: RequestError) -> Reply:
     return Reply(STATUSES[error.code], error_reply(error.message))
 
 
-def _answered(service: Service, method: str, path: str, body: bytes, call: Call, depth: int) -> bytes:
+def _answered(service: Service, method: str, path: str, body: bytes, call: Call, depth: int, refused: Refused) -> bytes:
     pattern = {"POST": _POST, "GET": _GET}.get(method)
     found = pattern.fullmatch(path) if pattern else None
     malformed = invalid(f"Malformed request: {method} {path}")
@@ -105,9 +118,14 @@ def _answered(service: Service, method: str, path: str, body: bytes, call: Call,
     spec, asked = _spec(found), found["method"]
     if method == "POST":
         # The path is matched in either case and its last word is not, as in the real server.
-        if asked not in ("predict", "classify", "regress"):
+        if asked not in _READERS:
             raise malformed
-        return _inferred(service, asked, spec, body, call, depth)
+        try:
+            ask = _READERS[asked](service, spec, body, depth)
+        except RequestError as error:
+            refused(spec.name, error.code, asked.capitalize())
+            raise
+        return ask(call)
     if not spec.name:
         raise invalid("Missing model name in request.")
     if asked == "metadata":
@@ -116,13 +134,22 @@ def _answered(service: Service, method: str, path: str, body: bytes, call: Call,
     return _printed(service.get_model_status(get_model_status_pb2.GetModelStatusRequest(model_spec=spec), call)).encode()
 
 
-def _inferred(service: Service, method: str, spec: model_pb2.ModelSpec, body: bytes, call: Call, depth: int) -> bytes:
-    if method == "classify":
-        return classify_reply(service.classify(classify_request(body, spec, depth), call))
-    if method == "regress":
-        return regress_reply(service.regress(regress_request(body, spec, depth), call))
+def _predict(service: Service, spec: model_pb2.ModelSpec, body: bytes, depth: int) -> Ask:
     request, as_rows = predict_request(body, spec, lambda signature: service.input_infos(spec, signature), depth)
-    return predict_reply(service.predict(request, call), as_rows)
+    return lambda call: predict_reply(service.predict(request, call), as_rows)
+
+
+def _classify(service: Service, spec: model_pb2.ModelSpec, body: bytes, depth: int) -> Ask:
+    request = classify_request(body, spec, depth)
+    return lambda call: classify_reply(service.classify(request, call))
+
+
+def _regress(service: Service, spec: model_pb2.ModelSpec, body: bytes, depth: int) -> Ask:
+    request = regress_request(body, spec, depth)
+    return lambda call: regress_reply(service.regress(request, call))
+
+
+_READERS = {"predict": _predict, "classify": _classify, "regress": _regress}
 
 
 def _spec(found: re.Match[str]) -> model_pb2.ModelSpec:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import ssl
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +17,7 @@ from pipeline.errors import BertlineError
 from serving.embedded import grpc_door, rest, warm_up
 from serving.embedded.batching import Batcher, OneByOne, Runner
 from serving.embedded.errors import Call, RequestError
-from serving.embedded.manager import Lease, Manager
+from serving.embedded.manager import Lease, Manager, State
 from serving.embedded.monitoring import Monitoring
 from serving.embedded.request_log import RequestLog
 from serving.embedded.servable import Servable
@@ -38,7 +40,9 @@ class Server:
         self._grpc = grpc_door.Door(self.service, settings)
         self._rest: rest.Door | None = None
         if settings.rest_api_port is not None:
-            self._rest = rest.Door(self.service, settings, self.monitoring.render)
+            # What the door refuses by itself never reaches the service, which counts the rest.
+            refused = lambda model, code, api: self.monitoring.request(model, code, api, "REST", 0.0)  # noqa: E731
+            self._rest = rest.Door(self.service, settings, self.monitoring.render, refused)
 
     @property
     def port(self) -> int:
@@ -85,6 +89,8 @@ class Server:
         if self._rest:
             try:
                 self._rest.start()
+            except (ssl.SSLError, ValueError) as error:  # the former is an OSError
+                raise BertlineError(f"--ssl_config_file: its keys cannot be used: {error}.") from error
             except OSError as error:
                 address = f"{self._settings.host}:{self._settings.rest_api_port}"
                 raise BertlineError(
@@ -115,8 +121,6 @@ class _Only:
         self._lease = Lease(model, version, servable)
 
     def lease(self, spec: model_pb2.ModelSpec) -> Any:
-        import contextlib
-
         return contextlib.nullcontext(self._lease)
 
     def names(self) -> list[str]:
@@ -159,8 +163,6 @@ def _announcement(server: Server, settings: ServerSettings) -> list[str]:
 
 
 def _statuses(server: Server, name: str) -> list[tuple[int, str, RequestError | None]]:
-    from serving.embedded.manager import State
-
     try:
         found = server.manager.statuses(model_pb2.ModelSpec(name=name))
     except RequestError:

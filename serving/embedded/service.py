@@ -114,9 +114,9 @@ class Service:
         with self._lease(request) as lease:
             signature = self._signature(lease, request)
             source, names = inference.classification_tensors(signature)
-            outputs, rows = self._of_examples(lease, request, source, tuple(names), call, "Classify")
+            outputs, rows = self._of_examples(lease, request, (source,), tuple(names), call, "Classify")
             result = inference.classification_result(signature, outputs, rows)
-        spec = _spec(lease, request.model_spec.signature_name)
+        spec = _spec(lease, request.model_spec.signature_name or inference.DEFAULT)
         return self._kept(request, classification_pb2.ClassificationResponse(model_spec=spec, result=result))
 
     @_counted("Regress")
@@ -124,31 +124,28 @@ class Service:
         with self._lease(request) as lease:
             signature = self._signature(lease, request)
             source, names = inference.regression_tensors(signature)
-            outputs, rows = self._of_examples(lease, request, source, tuple(names), call, "Regress")
+            outputs, rows = self._of_examples(lease, request, (source,), tuple(names), call, "Regress")
             result = inference.regression_result(signature, outputs, rows)
-        spec = _spec(lease, request.model_spec.signature_name)
+        spec = _spec(lease, request.model_spec.signature_name or inference.DEFAULT)
         return self._kept(request, regression_pb2.RegressionResponse(model_spec=spec, result=result))
 
     @_counted("MultiInference")
     def multi_inference(
         self, request: inference_pb2.MultiInferenceRequest, call: Call
     ) -> inference_pb2.MultiInferenceResponse:
-        if not request.tasks:
-            raise RequestError("INVALID_ARGUMENT", "Inference request must have at least one task.")
-        with self._lease(request.tasks[0]) as lease:
+        # As in TensorFlow Serving, no task and a task of no model are one and the same mistake.
+        with self.manager.lease(request.tasks[0].model_spec if request.tasks else model_pb2.ModelSpec()) as lease:
             signatures = self._of_tasks(lease, request)
             tensors = [
                 inference.TENSORS[task.method_name](signature)
                 for task, signature in zip(request.tasks, signatures, strict=True)
             ]
-            sources = {source for source, _ in tensors}
-            if len(sources) > 1:
-                raise RequestError("INVALID_ARGUMENT", "All tasks of a MultiInferenceRequest must read the same tensor.")
+            sources = tuple(sorted({source for source, _ in tensors}))
             fetches = tuple(sorted({name for _, names in tensors for name in names}))
-            outputs, rows = self._of_examples(lease, request, sources.pop(), fetches, call, "MultiInference")
+            outputs, rows = self._of_examples(lease, request, sources, fetches, call, "MultiInference")
         response = inference_pb2.MultiInferenceResponse()
         for task, signature in zip(request.tasks, signatures, strict=True):
-            result = response.results.add(model_spec=_spec(lease, task.model_spec.signature_name))
+            result = response.results.add(model_spec=_spec(lease, task.model_spec.signature_name or inference.DEFAULT))
             if task.method_name == inference.CLASSIFY_METHOD:
                 result.classification_result.CopyFrom(inference.classification_result(signature, outputs, rows))
             else:
@@ -241,11 +238,12 @@ class Service:
         return found
 
     def _of_examples(
-        self, lease: Lease, request: Any, source: str, fetches: Fetches, call: Call, api: str
+        self, lease: Lease, request: Any, sources: tuple[str, ...], fetches: Fetches, call: Call, api: str
     ) -> tuple[dict[str, np.ndarray], int]:
+        """The outputs and how many Examples there are; each of `sources` is fed with them all."""
         records = inference.serialized_examples(request.input)
         self.monitoring.examples(lease.model, len(records))
-        outputs = self._run(lease, (source,), fetches, [records], call, api)
+        outputs = self._run(lease, sources, fetches, [records] * len(sources), call, api)
         return dict(zip(fetches, outputs, strict=True)), len(records)
 
     def _run(
@@ -295,7 +293,7 @@ def wanted_outputs(signature: meta_graph_pb2.SignatureDef, output_filter: Sequen
         if alias in seen:
             raise RequestError("INVALID_ARGUMENT", f"duplicate output tensor alias: {alias}")
         seen.add(alias)
-    return list(output_filter) or sorted(signature.outputs)
+    return sorted(output_filter) or sorted(signature.outputs)  # in one order: each other one would be kept as its own run
 
 
 def _spec(lease: Lease, signature_name: str) -> model_pb2.ModelSpec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
@@ -20,7 +21,7 @@ def on_disk(base_path: Path) -> dict[int, Path]:
     return {
         int(child.name): child
         for child in children
-        if child.name.isascii() and child.name.isdigit() and len(child.name) <= 18 and child.is_dir()
+        if child.name.isascii() and child.name.isdigit() and int(child.name) < 1 << 63 and os.path.isdir(child)
     }
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 from tensorflow_serving.apis import prediction_log_pb2
 
 from serving.contract import WARM_UP
@@ -29,7 +30,7 @@ def records(folder: Path) -> Iterator[prediction_log_pb2.PredictionLog]:
             yield prediction_log_pb2.PredictionLog.FromString(record)
     except tf.errors.DataLossError as error:
         raise RequestError("DATA_LOSS", f"{error.message}. Please verify your warmup data is in TFRecord format.") from None
-    except ValueError:  # DecodeError is one
+    except DecodeError:
         raise RequestError("INVALID_ARGUMENT", f"Failed to parse warmup record from {path.name}") from None
 
 

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
+import tensorflow as tf
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -24,8 +25,12 @@ from tensorflow_serving.apis import predict_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
 from serving.embedded import rest
+from serving.embedded.batching import OneByOne
 from serving.embedded.errors import Call
+from serving.embedded.manager import Manager
+from serving.embedded.monitoring import Monitoring
 from serving.embedded.rest import Door
+from serving.embedded.service import Service
 from serving.settings import Limits, ServerSettings, Tls
 
 PREDICT = "/v1/models/m:predict"
@@ -473,3 +478,34 @@ def test_keys_that_are_none_are_said_at_the_start():
     for tls, kind in [(Tls(b"", cert), ssl.SSLError), (Tls(key, cert, client_verify=True), ValueError)]:
         with pytest.raises(kind):
             Door(Echo(), replace(SETTINGS, tls=tls)).start()
+
+
+# The service itself
+
+
+def test_the_door_stands_before_the_real_service(tmp_path):
+    class HalfPlusTwo(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
+        def answer(self, x):
+            return {"y": x / 2 + 2}
+
+    model = HalfPlusTwo()
+    tf.saved_model.save(model, str(tmp_path / "m" / "1"), signatures={"serving_default": model.answer})
+    models = model_server_config_pb2.ModelServerConfig()
+    models.model_config_list.config.add(name="m", base_path=str(tmp_path / "m"), model_platform="tensorflow")
+    settings, monitoring, runner = replace(SETTINGS, models=models), Monitoring(), OneByOne(1)
+    manager = Manager(settings, monitoring, lambda *_: None)
+    manager.start()
+    try:
+        with opened(Service(manager, runner, monitoring, settings.limits), render=monitoring.render) as door:
+            assert ask(door, body=b'{"instances": [1, 5.0]}') == (200, {"predictions": [2.5, 4.5]})
+            assert ask(door, body=b'{"inputs": {"x": [2]}}') == (200, {"outputs": [3.0]})
+            unknown = {"error": "Servable not found for request: Latest(n)"}
+            assert ask(door, path="/v1/models/n:predict", body=b'{"instances": [1]}') == (404, unknown)
+            assert ask(door, "GET", "/v1/models/m")[1]["model_version_status"][0]["state"] == "AVAILABLE"
+            found = ask(door, "GET", "/v1/models/m/metadata")[1]["metadata"]["signature_def"]["signature_def"]
+            assert found["serving_default"]["outputs"]["y"]["dtype"] == "DT_FLOAT"
+    finally:
+        runner.stop()
+        manager.stop()
+    assert b':tensorflow:serving:request_count{model_name="m",status="OK"} ' in monitoring.render()

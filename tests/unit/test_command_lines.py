@@ -36,6 +36,7 @@ def test_every_setting_has_its_flag():
     assert flags_of(server_flags(FULL, "/f", {"mixed_precision": "bfloat16"})) == {
         "port": "9000",
         "rest_api_port": "9001",
+        "rest_api_timeout_in_ms": "30000",
         "model_config_file": "/f/models.config",
         "enable_batching": "true",
         "batching_parameters_file": "/f/batching.config",

@@ -216,3 +216,15 @@ def test_the_call_reaches_the_service():
     service = HalfPlusTwo()
     post("/v1/models/m:predict", service=service)
     assert service.calls == [CALL]
+
+
+def test_what_the_service_never_saw_is_told():
+    told = []
+    for service, body in [
+        (HalfPlusTwo(), b"{"),
+        (HalfPlusTwo(), b'{"signature_name": "s", "instances": [1]}'),
+        (HalfPlusTwo(RequestError("UNAVAILABLE", "full")), PREDICT),
+        (HalfPlusTwo(), PREDICT),
+    ]:
+        answer(service, "POST", "/v1/models/m:predict", body, CALL, refused=lambda *said: told.append(said))
+    assert told == [("m", "INVALID_ARGUMENT", "Predict")] * 2
