@@ -20,6 +20,7 @@ def Publish(
     card: Parameter[str],
     code: Parameter[str],
     blessing: InputArtifact[ModelBlessing] = None,
+    served: InputArtifact[ModelBlessing] = None,
 ) -> None:
     """Pushes a blessed model to `destination` as the next version.
 
@@ -30,8 +31,9 @@ def Publish(
       card: JSON object that is written into the version.
       code: fingerprint of the sources, so that a change of code is not answered from the cache.
       blessing: the Evaluator's verdict; without one every model is pushed.
+      served: that of ServeCheck, likewise.
     """
-    if blessing is not None and not is_model_blessed(blessing):
+    if any(verdict is not None and not is_model_blessed(verdict) for verdict in (blessing, served)):
         pushed_model.set_int_custom_property("pushed", 0)
         return
     model_path = serving_model_path(model.uri)

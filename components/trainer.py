@@ -1,6 +1,6 @@
 """The Trainer: transformed examples become a SavedModel that takes raw text.
 
-TFX's stock Trainer calls `run_fn` by its dotted path.
+TFX's stock executor calls `run_fn` by its dotted path; `trainer_component.py` is the step around it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from models.tasks.pretraining import PHASE
 from models.text import TextEncoder
 from pipeline.config import ModelConfig, PhaseConfig, PretrainingConfig, TextConfig, TrainingConfig
 from serving.contract import ENCODER
+from serving.samples import choose_rows, make_samples, write_samples
 from serving.signatures import ServedModel, export
 
 HISTORY = "history.jsonl"
@@ -59,6 +60,8 @@ def run_fn(args: Any) -> None:
         feature_spec=tft.TFTransformOutput(args.transform_graph_path).transformed_feature_spec(),
         train_files=_matching(args.train_files),
         eval_files=_matching(args.eval_files),
+        raw_files=_matching(settings["raw_files"]),
+        samples=settings["samples"],
         checkpoint_folder=Path(settings["checkpoints"]) / key,
         model_folder=args.serving_model_dir,
         history_folder=args.model_run_dir,
@@ -83,10 +86,18 @@ def train_and_export(
     feature_spec: dict[str, Any],
     train_files: Sequence[str],
     eval_files: Sequence[str],
+    raw_files: Sequence[str],
+    samples: int,
     checkpoint_folder: Path,
     model_folder: str,
     history_folder: str,
 ) -> training.TrainingResult:
+    """Trains, and writes the SavedModel with all that it brings along.
+
+    Args:
+      raw_files: held-out rows as they were read, of which some go with the model as sample requests.
+      samples: how many of them.
+    """
     encoder = TextEncoder.from_config(vocab_path, text)
     context = Context(encoder, tuple(labels), pretraining, tuple(columns), crf=model.crf)
 
@@ -127,7 +138,10 @@ def train_and_export(
         "tuned": dict(context.tuned),
         "text": text.model_dump(exclude={"vocab"}),
     }
-    export(ServedModel(task, context, result.model), model_folder, card)
+    served = ServedModel(task, context, result.model)
+    asked = make_samples(served.predict, choose_rows(task, context, raw_files, samples), name)
+    export(served, model_folder, card)
+    write_samples(asked, model_folder)
     if task.heads:
         tokenizer = {"do_lower_case": text.lower, "strip_accents": text.strip_accents, "tokenizer_class": "BertTokenizer"}
         checkpoints.save_encoder(

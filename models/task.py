@@ -135,6 +135,8 @@ class Task:
     """One answer of the served signature, as a person reads it."""
     signatures: Mapping[str, Callable[[Any, Mapping[str, Any], Context], Tensors]] = field(default_factory=dict)
     """Name -> (model, {"text": [batch]}) -> the outputs of one more signature, which takes one text."""
+    as_asked: Callable[[bytes], bytes] = staticmethod(lambda text: text)
+    """(a text of the files) -> one as a caller of the served model asks it, where that differs."""
     plain: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None
     """One answer of the served signature as JSON has it, where it is not just its tensors under their names."""
     for_evaluation: Callable[[Tensors], Tensors] = staticmethod(lambda batch: batch)

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tfx.components import StatisticsGen, Trainer
-from tfx.components.trainer import executor as trainer_executor
-from tfx.dsl.components.base import executor_spec
+from tfx.components import StatisticsGen
 from tfx.orchestration import metadata
 from tfx.orchestration.pipeline import Pipeline
-from tfx.proto import trainer_pb2
 
 from components.evaluator import Evaluator
 from components.ingest.component import Ingest
@@ -18,6 +15,8 @@ from components.ingest.files import digest
 from components.ingest.readers import check_inputs
 from components.pairs import SentencePairs
 from components.pusher import Publish
+from components.serve_checker import ServeCheck
+from components.trainer_component import Trainer
 from components.transform import Transform
 from components.validation import DataGate, SchemaFromConfig
 from components.verdict import check_metrics
@@ -39,7 +38,7 @@ def create_pipeline(config: Config, *, push: bool = True) -> Pipeline:
     """The line for one config, its steps in the order in which the data goes through them.
 
     Args:
-      push: whether the Pusher is one of them. Without it a model is trained and judged, and goes no further.
+      push: whether ServeCheck and the Pusher are among them. Without, a model is trained and judged, and goes no further.
     """
     task = get_task(config.task)
     text_keys = list(config.data.columns_of_texts)
@@ -110,14 +109,11 @@ def create_pipeline(config: Config, *, push: bool = True) -> Pipeline:
         code=code_fingerprint("components.transform", task_module),
     ).with_id("Transform")
     trainer = Trainer(
-        run_fn="components.trainer.run_fn",
-        custom_executor_spec=executor_spec.ExecutorClassSpec(trainer_executor.GenericExecutor),
         examples=transform.outputs["transformed_examples"],
+        raw_examples=examples,
         transform_graph=transform.outputs["transform_graph"],
         schema=learned_schema,
-        train_args=trainer_pb2.TrainArgs(),
-        eval_args=trainer_pb2.EvalArgs(),
-        custom_config={
+        settings={
             "name": config.name,
             "task": config.task,
             "text": text,
@@ -125,6 +121,7 @@ def create_pipeline(config: Config, *, push: bool = True) -> Pipeline:
             "model": config.model.model_dump_json(),
             "training": config.training.model_dump_json(),
             "pretraining": config.pretraining.model_dump_json() if pairs else "{}",
+            "samples": config.serve_check.samples,
             "checkpoints": str(config.home / "checkpoints"),
             "checkpoint_digest": file_fingerprint(config.model.checkpoint),
             "code": code_fingerprint("components.trainer", task_module),
@@ -138,9 +135,22 @@ def create_pipeline(config: Config, *, push: bool = True) -> Pipeline:
         destination=str(config.push_path),
         code=code_fingerprint("components.evaluator", task_module),
     ).with_id("Evaluator")
+    checks, served = [], {}
+    if push and config.serve_check.enabled:
+        checks = [
+            ServeCheck(
+                model=trainer.outputs["model"],
+                blessing=evaluator.outputs["blessing"],
+                name=config.name,
+                max_ms=config.serve_check.max_ms,
+                code=code_fingerprint("components.serve_checker", "serving.embedded.__main__"),
+            ).with_id("ServeCheck")
+        ]
+        served = {"served": checks[0].outputs["served"]}
     pusher = Publish(
         model=trainer.outputs["model"],
         blessing=evaluator.outputs["blessing"],
+        **served,
         destination=str(config.push_path),
         card=json.dumps({"pipeline": config.name}),
         code=code_fingerprint("components.pusher"),
@@ -162,6 +172,7 @@ def create_pipeline(config: Config, *, push: bool = True) -> Pipeline:
             transform,
             trainer,
             evaluator,
+            *checks,
             *([pusher] if push else []),
         ],  # fmt: skip
         metadata_connection_config=metadata.sqlite_metadata_connection_config(str(config.metadata_path)),

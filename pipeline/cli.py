@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 STEPS = (
     "Ingest", "StatisticsGen", "Schema", "ExampleValidator", "Vocabulary", "SentencePairs", "Transform", "Trainer",
-    "Evaluator", "Pusher",
+    "Evaluator", "ServeCheck", "Pusher",
 )  # fmt: skip
 REFUSED = 3
 
@@ -89,7 +89,7 @@ def run(
     bertline run my.yaml --from Trainer                 train again, though nothing changed
     bertline run my.yaml --set "seeds=[1,2,3]"          three trainings, mean ± std; the best is pushed
 
-    Exit code: 0 blessed and pushed, 3 refused by the evaluator, 130 interrupted, 1 anything else.
+    Exit code: 0 blessed and pushed, 3 refused by the evaluator or by ServeCheck, 130 interrupted, 1 anything else.
     """
     if allow_anomalies:
         overrides = (*overrides, "validation.allow_anomalies=true")

@@ -179,6 +179,8 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "anomalies", "[yellow]allowed by --allow-anomalies[/]"
     if summary.blessed is not None:
         yield "blessed", "[green]yes[/]" if summary.blessed else "[red]no[/]: " + "; ".join(summary.reasons)
+    if summary.serve_check.get("blessed"):
+        yield "served", _served(summary.serve_check)
     if summary.pushed_version:
         how = "" if summary.fresh_push else "  (it was there already: the same model is not pushed twice)"
         if summary.newest_version != summary.pushed_version:
@@ -194,6 +196,13 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
     yield "time", f"{summary.seconds:.0f} s, {cached} of {len(summary.steps)} steps cached"
     if summary.log:
         yield "log", _short(summary.log)
+
+
+def _served(report: dict[str, Any]) -> str:
+    if not report["samples"]:
+        return f"loaded by {report['server']}; there are no samples to ask"
+    alike = f"{report['samples']} samples answered by {report['server']} as by the trained model"
+    return f"{alike}, median {report['median_ms']:.3g} ms"
 
 
 def _short(path: str | None) -> str:

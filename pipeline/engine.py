@@ -29,6 +29,7 @@ from tfx.proto.orchestration import pipeline_pb2
 
 from components import events
 from components.publish import latest
+from components.serve_check import FILE_NAME as SERVE_CHECK
 from components.tracking import Part, Tracker
 from components.trainer import HISTORY
 from components.verdict import FILE_NAME as VERDICT
@@ -87,8 +88,8 @@ class LocalEngine(LocalDagRunner):
             events.emit(events.StepStarted(name))
             began = time.perf_counter()
             with metadata.Metadata(connection) as handle:
-                lost = _is_lost(handle.store, context_name)
-            if lost:  # TFX would hand on a cached result without looking whether it is still on the disk
+                why_again = _why_again(handle.store, context_name)
+            if why_again:
                 node.execution_options.caching_options.enable_cache = False
             launcher.Launcher(
                 pipeline_node=node,
@@ -103,7 +104,7 @@ class LocalEngine(LocalDagRunner):
                 record = _Record(handle.store, context_name)
                 outputs = record.outputs()
                 cached = record.now.last_known_state == mlmd.Execution.CACHED
-                demanded = "its last result is gone from the disk" if lost else "run again on demand"
+                demanded = why_again or "run again on demand"
                 reasons = () if cached else tuple(record.changes(None if _uses_cache(node) else demanded))
             events.emit(events.StepFinished(name, seconds, cached, reasons))
             yield name, outputs
@@ -176,6 +177,11 @@ class LocalEngine(LocalDagRunner):
             summary.metrics, summary.slices, summary.classes = verdict.metrics, verdict.slices, verdict.classes
             summary.blessed, summary.reasons = verdict.blessed, verdict.reasons
             summary.baseline["pushed"] = verdict.baseline_metrics
+        elif step == "ServeCheck":
+            report = json.loads(Path(outputs["served"].uri, SERVE_CHECK).read_text())
+            if not report["skipped"]:
+                summary.serve_check = report
+                summary.blessed, summary.reasons = report["blessed"], report["reasons"]
         elif step == "Pusher":
             pushed = outputs["pushed_model"].properties
             if pushed.get("pushed"):
@@ -218,15 +224,20 @@ def _uses_cache(node: pipeline_pb2.PipelineNode) -> bool:
     return node.execution_options.caching_options.enable_cache
 
 
-def _is_lost(store: Any, context_name: str) -> bool:
-    """Whether somebody removed what the step's last finished execution wrote, or the version that it pushed."""
+def _why_again(store: Any, context_name: str) -> str | None:
+    """Why a step's last result is not to be taken from the cache, whose key does not know of it.
+
+    TFX would hand on a result without looking whether it is still on the disk; so too the version that a step pushed.
+    """
     if store.get_context_by_type_and_name("node", context_name) is None:
-        return False
+        return None
     record = _Record(store, context_name)
     last = record.now if record.now.last_known_state in FINISHED else record.before
     outputs = record.outputs(last).values() if last else ()
+    if any(output.properties.get("again") for output in outputs):
+        return "it refused the last time"
     places = [place for output in outputs for place in (output.uri, output.properties.get("pushed_destination")) if place]
-    return not all(fileio.exists(place) for place in places)
+    return None if all(fileio.exists(place) for place in places) else "its last result is gone from the disk"
 
 
 class _Record:

@@ -23,6 +23,7 @@ from pipeline.summary import Summary
 
 _OF_EACH_SEED = ("Trainer", "Evaluator")
 """Steps that every seed has for itself; those before them are run for the first one, and the others take their results."""
+_OF_THE_BEST = ("ServeCheck", "Pusher")
 
 
 def run_seeds(config: Config, at: Stage, again_from: str | None = None) -> Summary:
@@ -50,7 +51,7 @@ def _run(config: Config, study: Study, at: Stage, again_from: str | None) -> Non
     runs, evidence, summaries = [], {}, {}
     for number, seed in enumerate(config.seeds):
         at.console.print(f"[bold]seed {seed}[/]  ({number + 1} of {len(config.seeds)})")
-        again = again_from if again_from in _OF_EACH_SEED or (number == 0 and again_from != "Pusher") else None
+        again = again_from if again_from in _OF_EACH_SEED or (number == 0 and again_from not in _OF_THE_BEST) else None
         try:
             outcome = study.run(with_seed(config, seed), f"seed {seed}", {"seed": str(seed)}, again_from=again)
         except Exception as error:
@@ -71,7 +72,7 @@ def _run(config: Config, study: Study, at: Stage, again_from: str | None) -> Non
     summary = summaries[best.seed]
     if best.blessed:
         at.console.print(f"[bold]the best, seed {best.seed}[/]")
-        summary = _push(config, best, study, "Pusher" if again_from == "Pusher" else None)
+        summary = _push(config, best, study, again_from if again_from in _OF_THE_BEST else None)
     _take_over(summary, best, report, study)
     _record(report, best, study)
 
@@ -93,7 +94,7 @@ def _evidence(outcome: Outcome, metric: str) -> Evidence:
 
 
 def _push(config: Config, best: SeedRun, study: Study, again_from: str | None) -> Summary:
-    """Runs the line of the best seed once more, where only the Pusher is new. MLflow has that run already."""
+    """Runs the line of the best seed once more, where only ServeCheck and the Pusher are new. MLflow has that run."""
     untracked = config.tracking.model_copy(update={"enabled": False})
     once_more = with_seed(config, best.seed).model_copy(update={"tracking": untracked})
     summary = study.run(once_more, "push", {}, again_from=again_from, push=True).summary
@@ -111,7 +112,9 @@ def _push(config: Config, best: SeedRun, study: Study, again_from: str | None) -
 def _take_over(best: Summary, run: SeedRun, report: SeedReport, study: Study) -> None:
     """The study's summary is that of its best run, but for what all have done together."""
     own = study.summary
-    reasons = [] if run.blessed else [f"seed {other.seed}: {why}" for other in report.runs for why in other.reasons]
+    reasons = (
+        best.reasons if run.blessed else [f"seed {other.seed}: {why}" for other in report.runs for why in other.reasons]
+    )
     study.summary = replace(best, reasons=reasons, seeds=asdict(report), steps=own.steps, log=own.log)
 
 
@@ -128,7 +131,7 @@ def _record(report: SeedReport, best: SeedRun, study: Study) -> None:
     tracker.keep("seeds.json", json.dumps(asdict(report), indent=1))
     study.tags |= {
         "best_seed": str(best.seed),
-        "blessed": str(best.blessed).lower(),
+        "blessed": str(study.summary.blessed).lower(),
         "reasons": "; ".join(study.summary.reasons) or "none",
         "collapsed_seeds": ", ".join(map(str, report.collapsed)) or "none",
     }

@@ -32,6 +32,9 @@ class Summary:
     anomalies_allowed: bool = False
     blessed: bool | None = None
     reasons: list[str] = field(default_factory=list)
+    serve_check: dict[str, Any] = field(default_factory=dict)
+    """What a fresh server made of the model: how many samples it was asked, the median answer in ms, the largest difference
+    from the trained model's own answers. Its refusal is in `blessed` and `reasons`, as the evaluator's is."""
     pushed_version: int | None = None
     pushed_path: str | None = None
     pushed_digest: str | None = None

@@ -224,7 +224,7 @@ def start(
         shutil.rmtree(folder, ignore_errors=True)
         raise
     running = Running(process, settings, title, folder, kill)
-    running.reader = threading.Thread(target=_read_log, args=(process, running.last_words, log or _to_stderr), daemon=True)
+    running.reader = threading.Thread(target=read_log, args=(process, running.last_words, log or _to_stderr), daemon=True)
     running.reader.start()
     return running
 
@@ -306,7 +306,7 @@ def _write_files(settings: ServerSettings, folder: Path, seen_at: str, extra: Ma
     return {flag: f"{seen_at}/{flag}" if flag in FILE_FLAGS else value for flag, value in extra.items()}
 
 
-def _read_log(process: subprocess.Popen[str], last_words: deque[str], log: Say) -> None:
+def read_log(process: subprocess.Popen[str], last_words: deque[str], log: Say) -> None:
     assert process.stdout is not None
     with process.stdout as lines:
         for line in lines:

@@ -6,7 +6,6 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import grpc
 
@@ -17,6 +16,7 @@ from serving.wire import MESSAGES
 _AVAILABLE, _END = 30, 50  # states of a version, in get_model_status.proto
 _STATUS_METHOD = "/tensorflow.serving.ModelService/GetModelStatus"
 _SECONDS = 5.0
+_OPTIONS = [("grpc.enable_http_proxy", 0), ("grpc.use_local_subchannel_pool", 1)]
 
 
 @contextlib.contextmanager
@@ -29,20 +29,21 @@ def asking(settings: ServerSettings) -> Iterator[Callable[[], bool]]:
         yield lambda: _shakes_hands(host, settings.port)
         return
     target = f"[{host}]:{settings.port}" if ":" in host else f"{host}:{settings.port}"
-    with grpc.insecure_channel(target, options=[("grpc.enable_http_proxy", 0)]) as channel:
-        ask = channel.unary_unary(
-            _STATUS_METHOD,
-            request_serializer=lambda request: request.SerializeToString(),
-            response_deserializer=MESSAGES["GetModelStatusResponse"].FromString,
-        )
-        yield lambda: all(_available(ask, model.name) for model in settings.models.model_config_list.config)
+    yield lambda: all(_available(target, model.name) for model in settings.models.model_config_list.config)
 
 
-def _available(ask: Callable[..., Any], name: str) -> bool:
+def _available(target: str, name: str) -> bool:
     request = MESSAGES["GetModelStatusRequest"]()
     request.model_spec.name = name
     try:
-        versions = ask(request, timeout=_SECONDS).model_version_status
+        # A channel for each question: one that has failed to connect waits up to 20 s before it tries again.
+        with grpc.insecure_channel(target, options=_OPTIONS) as channel:
+            ask = channel.unary_unary(
+                _STATUS_METHOD,
+                request_serializer=lambda request: request.SerializeToString(),
+                response_deserializer=MESSAGES["GetModelStatusResponse"].FromString,
+            )
+            versions = ask(request, timeout=_SECONDS).model_version_status
     except grpc.RpcError:
         return False
     failed = [version for version in versions if version.state == _END and version.status.error_code]

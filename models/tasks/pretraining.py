@@ -17,7 +17,7 @@ from models.encoder import ACTIVATIONS, Encoder
 from models.masking import MaskingRules, mask_rows
 from models.task import Context, Metric, Output, Task, Tensors
 from models.tasks import classification
-from models.vocabulary import CONTINUATION
+from models.vocabulary import CONTINUATION, MASK
 from pipeline.config import PretrainingConfig
 from pipeline.errors import BertlineError
 
@@ -25,6 +25,7 @@ LABELS = ("next", "random")
 """Their ids are those of the original: 1 is a random second half."""
 PHASE = "phase"
 _SHOWN = 5
+_ASKED_WORDS = 100
 
 
 def masking_rules(text: Any, settings: PretrainingConfig) -> MaskingRules:
@@ -203,6 +204,14 @@ def answer(outputs: Tensors, batch: Mapping[str, tf.Tensor], context: Context) -
     }
 
 
+def as_asked(text: bytes) -> bytes:
+    """The begin of a document, with one word to guess."""
+    words = text.split()[:_ASKED_WORDS]
+    if words:
+        words[len(words) // 2] = MASK.encode()
+    return b" ".join(words)
+
+
 def measure(outputs: Tensors, batch: Mapping[str, tf.Tensor], context: Context) -> Tensors:
     """Means over the guesses of each example; the evaluator weighs them by how many there are."""
     real = tf.cast(batch["masked_positions_mask"], tf.float32)
@@ -277,6 +286,7 @@ TASK = Task(
     loss=loss,
     correct=correct,
     answer=answer,
+    as_asked=as_asked,
     readable=FILLED.readable,
     for_evaluation=with_stored_masks,
     measure=measure,

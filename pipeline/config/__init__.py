@@ -17,7 +17,7 @@ from pipeline.config.data import (
 )
 from pipeline.config.model import SIZES, ModelConfig
 from pipeline.config.pretraining import PhaseConfig, PretrainingConfig
-from pipeline.config.results import EvaluationConfig, PushConfig, TrackingConfig
+from pipeline.config.results import EvaluationConfig, PushConfig, ServeCheckConfig, TrackingConfig
 from pipeline.config.run import BeamConfig, Config, task_names
 from pipeline.config.search import RangeConfig, SearchConfig, Values
 from pipeline.config.text import Reading, TextConfig
@@ -43,6 +43,7 @@ __all__ = [
     "Sampling",
     "Scheme",
     "SearchConfig",
+    "ServeCheckConfig",
     "SplitConfig",
     "TEXT_KEYS",
     "TextConfig",

@@ -33,6 +33,18 @@ class EvaluationConfig(Frozen):
         return value
 
 
+class ServeCheckConfig(Frozen):
+    """What a blessed model must show in a server of its own before it is pushed."""
+
+    enabled: bool = True
+    """Load each blessed model in a fresh server process and ask it the samples by gRPC, before it is pushed."""
+    samples: int = Field(default=4, ge=0, le=100)
+    """Held-out rows that travel with the model, as requests with the trained model's own answers; a server also warms up
+    with them. 0: no text of yours is in the model, and the check is only whether it loads."""
+    max_ms: float = Field(default=1000.0, gt=0)
+    """Milliseconds that the median answer may take."""
+
+
 class PushConfig(Frozen):
     destination: str | None = None
     """Folder that receives numbered versions; `workspace/models/NAME` by default."""

@@ -13,7 +13,7 @@ from pipeline.config.base import Frozen
 from pipeline.config.data import CHOICES, TEXT_KEYS, DataConfig, ValidationConfig
 from pipeline.config.model import ModelConfig
 from pipeline.config.pretraining import PretrainingConfig
-from pipeline.config.results import EvaluationConfig, PushConfig, TrackingConfig
+from pipeline.config.results import EvaluationConfig, PushConfig, ServeCheckConfig, TrackingConfig
 from pipeline.config.search import SearchConfig
 from pipeline.config.text import TextConfig
 from pipeline.config.training import TrainingConfig
@@ -45,6 +45,7 @@ class Config(Frozen):
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig
     search: SearchConfig = SearchConfig()
+    serve_check: ServeCheckConfig = ServeCheckConfig()
     push: PushConfig = PushConfig()
     tracking: TrackingConfig = TrackingConfig()
     beam: BeamConfig = BeamConfig()

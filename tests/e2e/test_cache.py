@@ -37,18 +37,18 @@ def reasons(line, step):
 
 def test_three_runs(line):
     """One after the other: unchanged, one setting changed, unchanged again."""
-    assert executions(line) == {"COMPLETE": 9}
+    assert executions(line) == {"COMPLETE": 10}
     again = line.run()
-    assert again.exit_code == 0 and line.steps_run() == [] and again.output.count("cached: nothing") == 9
-    assert executions(line) == {"COMPLETE": 9, "CACHED": 9}
+    assert again.exit_code == 0 and line.steps_run() == [] and again.output.count("cached: nothing") == 10
+    assert executions(line) == {"COMPLETE": 10, "CACHED": 10}
     assert versions(line) == ["1"] and line.summary["pushed_version"] == 1 and not line.summary["fresh_push"]
 
     assert line.run("--set", "training.epochs=11").exit_code == 0
-    assert line.steps_run() == ["Trainer", "Evaluator", "Pusher"]
+    assert line.steps_run() == ["Trainer", "Evaluator", "ServeCheck", "Pusher"]
     assert reasons(line, "Trainer") == ["training.epochs: 10 -> 11"]
     assert reasons(line, "Evaluator") == ["its input model is new"]
     assert line.summary["baseline"]["pushed"]["accuracy"] > 0.8  # it was measured against version 1
-    assert executions(line) == {"COMPLETE": 12, "CACHED": 15} and versions(line) == ["1", "2"]
+    assert executions(line) == {"COMPLETE": 14, "CACHED": 16} and versions(line) == ["1", "2"]
 
     assert line.run("--set", "training.epochs=11").exit_code == 0
     assert line.steps_run() == [] and versions(line) == ["1", "2"]
@@ -57,7 +57,7 @@ def test_three_runs(line):
 def test_from_runs_a_step_again_with_all_after_it_and_pushes_no_equal_model_twice(line):
     before = versions(line)
     assert line.run("--from", "Evaluator").exit_code == 0
-    assert line.steps_run() == ["Evaluator", "Pusher"] and reasons(line, "Pusher") == ["run again on demand"]
+    assert line.steps_run() == ["Evaluator", "ServeCheck", "Pusher"] and reasons(line, "Pusher") == ["run again on demand"]
     assert versions(line) == before and line.summary["pushed_version"] == 1
     assert line.summary["newest_version"] == 2
 
@@ -88,6 +88,23 @@ def test_a_changed_threshold_judges_again_but_does_not_train_again(line):
     (reason,) = line.summary["reasons"]
     assert "accuracy" in reason and "below its bound 1.5 on all rows" in reason
     assert line.summary["pushed_version"] is None
+
+
+def test_a_model_that_is_not_served_well_is_refused_until_it_is(line):
+    """A machine that was busy may be to blame: a refusal is looked at anew."""
+    write_config(line.folder)
+    assert line.run().exit_code == 0
+    for first in (True, False):
+        result = line.run("--set", "serve_check.max_ms=0.000001")
+        assert result.exit_code == 3 and line.summary["blessed"] is False and line.summary["pushed_version"] is None
+        assert line.steps_run() == ["ServeCheck", "Pusher"]
+        (reason,) = line.summary["reasons"]
+        assert "above serve_check.max_ms 1e-06" in reason and reason in " ".join(result.output.split())
+        (why,) = reasons(line, "ServeCheck")
+        assert "max_ms" in why if first else why == "it refused the last time"
+    assert line.run().exit_code == 0 and line.summary["pushed_version"]
+    assert line.run("--set", "serve_check.enabled=false").exit_code == 0
+    assert line.summary["serve_check"] == {} and "ServeCheck" not in [step["name"] for step in line.summary["steps"]]
 
 
 def test_a_step_that_the_task_does_not_have_cannot_be_run_again(line):

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from mlflow.tracking import MlflowClient
 from sklearn import metrics as sklearn_metrics
 
+from components.serve_check import read_samples
 from pipeline.cli import main
 
 
@@ -37,7 +38,8 @@ def test_the_summary_tells_everything(finished_line):
     assert summary["rows"]["read"] == 300 == summary["rows"]["train"] + summary["rows"]["eval"]
     assert summary["metrics"]["accuracy"] > 0.8 > summary["baseline"]["majority"]["accuracy"]
     assert summary["pushed_version"] == 1 and summary["mlflow_run_id"] and summary["reasons"] == []
-    assert [step["cached"] for step in summary["steps"]] == [False] * 9
+    assert [step["cached"] for step in summary["steps"]] == [False] * 10
+    assert summary["serve_check"]["blessed"] and summary["serve_check"]["samples"] == 4
     assert {"source=web", "source=paper", "0-7 words", "8+ words"} == set(summary["slices"])
 
 
@@ -112,6 +114,12 @@ def test_mlflow_shows_config_curves_slices_and_confusion_matrix(finished_line):
     assert run.data.metrics["class/good/f1"] == pytest.approx(summary["classes"]["good"]["f1"])
     artifacts = {file.path for file in client.list_artifacts(run.info.run_id)}
     assert {"config.json", "verdict.json", "confusion_matrix.png", "learning_curves.png"} <= artifacts
+
+
+def test_the_pushed_model_brings_held_out_texts_to_warm_up_with(finished_line):
+    held_out, _ = raw_rows(finished_line, "eval")
+    asked = [sample.inputs["text"].item() for sample in read_samples(finished_line.summary["pushed_path"])]
+    assert len(asked) == 4 and set(asked) <= set(held_out) and sorted(asked, key=len) == asked
 
 
 def test_everything_is_written_under_the_workspace(finished_line):

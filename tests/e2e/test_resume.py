@@ -38,7 +38,8 @@ def test_a_killed_training_resumes_and_reaches_the_same_loss(tmp_path):
     resumed = killed.run()
     assert resumed.exit_code == 0, resumed.output
     assert "went on from the checkpoint at step" in resumed.output
-    assert set(killed.steps_run()) == {"Trainer", "Evaluator", "Pusher"}  # what was done before is not done again
+    # What was done before is not done again.
+    assert set(killed.steps_run()) == {"Trainer", "Evaluator", "ServeCheck", "Pusher"}
     assert not list(checkpoints.iterdir())
     assert lines["whole"].run().exit_code == 0
     ours, theirs = history(killed), history(lines["whole"])

@@ -85,7 +85,7 @@ def test_an_interrupted_study_has_pushed_nothing_and_says_so(seeds):
 def test_the_same_command_goes_on_and_trains_only_what_is_left(seeds):
     assert seeds.outcome.exit_code == 0, seeds.outcome.output
     done = [(step["run"], step["name"]) for step in seeds.summary["steps"] if not step["cached"]]
-    assert done == [("seed 7", "Trainer"), ("seed 7", "Evaluator"), ("push", "Pusher")]
+    assert done == [("seed 7", "Trainer"), ("seed 7", "Evaluator"), ("push", "ServeCheck"), ("push", "Pusher")]
 
 
 def test_mlflow_holds_the_seeds_under_one_run_with_mean_and_deviation(seeds):
@@ -139,7 +139,7 @@ def test_a_single_run_takes_the_training_of_its_seed_from_the_study(seeds):
     assert seeds.line.run("--set", f"training.seed={best}").exit_code == 0
     assert seeds.line.steps_run() == [] and seeds.line.summary["pushed_version"] == 1
     assert seeds.line.run("--set", f"training.seed={other}").exit_code == 0
-    assert seeds.line.steps_run() == ["Pusher"] and seeds.line.summary["pushed_version"] == 2
+    assert seeds.line.steps_run() == ["ServeCheck", "Pusher"] and seeds.line.summary["pushed_version"] == 2
 
 
 def test_a_seed_that_diverges_counts_as_collapsed_and_the_others_go_on(seeds, monkeypatch):
@@ -222,7 +222,7 @@ def test_the_command_that_a_search_prints_trains_with_the_best_settings(found):
     *_, command, path = found.report["command"].split()
     assert command == "run" and path == found.report["config_file"]
     assert found.line.call("run", path).exit_code == 0
-    assert set(found.line.steps_run()) <= {"Pusher"}  # the trial has done the rest
+    assert set(found.line.steps_run()) <= {"ServeCheck", "Pusher"}  # the trial has done the rest
     assert found.line.summary["metrics"]["cross_entropy"] == pytest.approx(found.report["trials"][0]["value"])
 
 
