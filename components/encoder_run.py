@@ -1,4 +1,4 @@
-"""`model.checkpoint: runs:/ID`: the encoder that a recorded pre-training has handed on.
+"""What the record of runs is asked: which encoder `model.checkpoint: runs:/ID` is, and which run has pushed a model.
 
 Asking changes nothing: MLflow makes a store that is not there, so it is looked for first.
 """
@@ -61,6 +61,33 @@ def find_run(reference: str, uri: str) -> EncoderRun:
     if not (model / ENCODER).is_dir():
         raise BertlineError(f"{model}, which the run {run_id} has pushed, has no {ENCODER}; run it again.")
     return EncoderRun(run_id, model)
+
+
+def find_pushing_run(uri: str, run_id: str | None, digest: str | None) -> tuple[Any, str | None]:
+    """The MLflow run that pushed a model, or None and a sentence that says why it is not known.
+
+    Args:
+      uri: the store to look in.
+      run_id: the run, where the model's card names it.
+      digest: of the model; runs are tagged with it. Of several, for a run may find its model pushed already, the first one
+        that trained it is taken.
+    """
+    shown = without_password(uri)
+    if not _is_there(uri):
+        return None, f"there is no MLflow store {shown} to look for its run in"
+    try:
+        with _impatient():
+            client = open_store(uri)
+            found = _matching(client, run_id) if run_id else []
+            if not found and digest:
+                experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+                wanted = f"tags.pushed_digest = '{digest}'"
+                found = client.search_runs(experiments, wanted, order_by=["attributes.start_time ASC"])
+                found = [run for run in found if run.data.tags.get("step.Trainer") == "run"] or list(found)
+    except Exception as error:
+        first_line = next(iter(str(error).splitlines()), "")
+        return None, f"the MLflow store {shown} cannot be asked: {without_password(first_line)[:200]}"
+    return (found[0], None) if found else (None, f"no run in the MLflow store {shown} has pushed it")
 
 
 def open_store(uri: str) -> Any:

@@ -1,6 +1,7 @@
 """The Pusher of the pipeline: a door to `components/publish.py`, open to blessed models only."""
 
 import json
+import os
 
 from tfx.components.util.model_utils import is_model_blessed
 from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
@@ -8,7 +9,7 @@ from tfx.dsl.component.experimental.decorators import component
 from tfx.types.standard_artifacts import Model, ModelBlessing, PushedModel
 from tfx.utils.path_utils import serving_model_path
 
-from components.publish import publish
+from components.publish import RUN_VARIABLE, publish
 from serving.contract import read_card
 
 
@@ -37,8 +38,14 @@ def Publish(
         pushed_model.set_int_custom_property("pushed", 0)
         return
     model_path = serving_model_path(model.uri)
-    pushed = publish(model_path, destination, {**read_card(model_path), **json.loads(card)})
-    pushed_model.set_int_custom_property("pushed", 1)
+    run = os.environ.get(RUN_VARIABLE)
+    by = {"mlflow_run_id": run} if run else {}
+    pushed = publish(model_path, destination, {**read_card(model_path), **json.loads(card), **by})
+    pushed_model.set_int_custom_property("pushed", int(not pushed.withdrawn))
+    if pushed.withdrawn:
+        pushed_model.set_int_custom_property("withdrawn", pushed.version)
+        pushed_model.set_string_custom_property("again", "its model was withdrawn the last time")
+        return
     pushed_model.set_int_custom_property("fresh", int(pushed.fresh))
     pushed_model.set_string_custom_property("pushed_version", str(pushed.version))
     pushed_model.set_string_custom_property("pushed_destination", str(pushed.path))

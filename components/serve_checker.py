@@ -43,4 +43,5 @@ def ServeCheck(
     served.set_int_custom_property(constants.ARTIFACT_PROPERTY_BLESSED_KEY, int(report.blessed))
     served.set_string_custom_property("reasons", json.dumps(report.reasons))
     # A busy machine or a port may be to blame, and not the model: a refusal is no result to hand on from the cache.
-    served.set_int_custom_property("again", int(not report.blessed and not report.skipped))
+    if not report.blessed and not report.skipped:
+        served.set_string_custom_property("again", "it refused the last time")

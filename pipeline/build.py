@@ -51,10 +51,12 @@ def create_pipeline(config: Config, *, push: bool = True) -> Pipeline:
     slices = json.dumps(list(config.evaluation.slices))
     data, text = config.data.model_dump_json(), config.text.model_dump_json()
 
+    data_digest = digest(config.data)
+
     ingest = Ingest(
         data=data,
         slices=slices,
-        inputs=digest(config.data),
+        inputs=data_digest,
         code=code_fingerprint("components.ingest.component"),
         quarantine_path=str(config.home / "quarantine.jsonl"),
         label=task.label or "class",
@@ -152,7 +154,7 @@ def create_pipeline(config: Config, *, push: bool = True) -> Pipeline:
         blessing=evaluator.outputs["blessing"],
         **served,
         destination=str(config.push_path),
-        card=json.dumps({"pipeline": config.name}),
+        card=json.dumps({"pipeline": config.name, "data_digest": data_digest}),
         code=code_fingerprint("components.pusher"),
     ).with_id("Pusher")
     # Nothing is learned from data that the validator has not let through.

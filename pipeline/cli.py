@@ -20,6 +20,7 @@ from pipeline.errors import BertlineError
 from pipeline.manifests_command import manifests
 from pipeline.serve_command import serve
 from pipeline.server_options import Server, server_options
+from pipeline.versions_command import lineage, rollback
 
 if TYPE_CHECKING:
     from pipeline.predict import Found
@@ -58,6 +59,8 @@ def main() -> None:
     bertline predict "some text"  asks the model that was pushed last
     bertline serve                answers gRPC and REST, as TensorFlow Serving does
     bertline manifests            writes what Kubernetes needs to serve it
+    bertline rollback             returns to the version before
+    bertline lineage 7            tells what made version 7
     bertline tokenize "some text" shows how a text is read
     bertline checkpoint show DIR  tells what a checkpoint holds; convert writes it in another format
     """
@@ -290,6 +293,8 @@ def tokenize(texts: tuple[str, ...], vocab: str | None, reading: str | None, cas
 main.add_command(checkpoint)
 main.add_command(serve)
 main.add_command(manifests)
+main.add_command(rollback)
+main.add_command(lineage)
 
 
 def _given(texts: tuple[str, ...]) -> Iterator[bytes]:

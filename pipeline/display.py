@@ -186,6 +186,9 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
         if summary.newest_version != summary.pushed_version:
             how += f"; servers load version {summary.newest_version}, the newest"
         yield "pushed", f"version {summary.pushed_version}  {_short(summary.pushed_path)}{how}"
+    elif summary.withdrawn_version:
+        back = f"`bertline rollback --to {summary.withdrawn_version}` brings it back"
+        yield "pushed", f"nothing: this very model is version {summary.withdrawn_version}, which was withdrawn; {back}"
     elif summary.blessed is not None:
         yield "pushed", "nothing"
     if summary.mlflow_run_id:

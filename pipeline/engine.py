@@ -28,7 +28,7 @@ from tfx.orchestration.portable import launcher, runtime_parameter_utils
 from tfx.proto.orchestration import pipeline_pb2
 
 from components import events
-from components.publish import latest
+from components.publish import latest, pushed_by
 from components.serve_check import FILE_NAME as SERVE_CHECK
 from components.tracking import Part, Tracker
 from components.trainer import HISTORY
@@ -67,7 +67,12 @@ class LocalEngine(LocalDagRunner):
         self.history: Path | None = None
         """The learning curve; none before the Trainer has run."""
         self.run_id = datetime.datetime.now().isoformat()
-        self.summary = Summary(name=config.name, task=config.task, anomalies_allowed=config.validation.allow_anomalies)
+        self.summary = Summary(
+            name=config.name,
+            task=config.task,
+            anomalies_allowed=config.validation.allow_anomalies,
+            destination=str(config.push_path),
+        )
 
     def run_with_ir(self, pipeline: pipeline_pb2.Pipeline, run_options: Any = None) -> None:
         with only_run(self._config, ".lock"), self._recorded():
@@ -118,7 +123,8 @@ class LocalEngine(LocalDagRunner):
         self._tracker.start()
         summary.mlflow_uri = without_password(self._config.tracking_uri)
         try:
-            with events.listening(self._tracker.hear), events.listening(self._note_step):
+            pushing = pushed_by(self._tracker.mlflow_run_id)
+            with events.listening(self._tracker.hear), events.listening(self._note_step), pushing:
                 yield
             status, summary.status = "FINISHED", "succeeded"
         except KeyboardInterrupt:
@@ -188,8 +194,9 @@ class LocalEngine(LocalDagRunner):
                 summary.pushed_version = int(pushed["pushed_version"])
                 summary.pushed_path, summary.pushed_digest = pushed["pushed_destination"], pushed["digest"]
                 summary.fresh_push = not summary.steps[-1]["cached"] and bool(pushed.get("fresh"))
-                newest = latest(self._config.push_path)
-                summary.newest_version = newest.version if newest else None
+            summary.withdrawn_version = pushed.get("withdrawn")
+            newest = latest(self._config.push_path)
+            summary.newest_version = newest.version if newest else None
 
     def _forget_cache(self, nodes: list[pipeline_pb2.PipelineNode]) -> None:
         """Switches the cache off for `again_from` and everything downstream of it."""
@@ -234,8 +241,9 @@ def _why_again(store: Any, context_name: str) -> str | None:
     record = _Record(store, context_name)
     last = record.now if record.now.last_known_state in FINISHED else record.before
     outputs = record.outputs(last).values() if last else ()
-    if any(output.properties.get("again") for output in outputs):
-        return "it refused the last time"
+    for output in outputs:
+        if reason := output.properties.get("again"):
+            return str(reason)
     places = [place for output in outputs for place in (output.uri, output.properties.get("pushed_destination")) if place]
     return None if all(fileio.exists(place) for place in places) else "its last result is gone from the disk"
 

@@ -135,7 +135,7 @@ def _wrong_texts(keys: Sequence[str], row: Texts, number: int) -> str:
 
 
 def _last_pushed(workspace: str) -> Path:
-    last = summary.read(workspace)
-    if not last or not last.get("pushed_path"):
+    found = summary.served_now(workspace)
+    if found is None:
         raise BertlineError(f"no run in {workspace} has pushed a model yet; `bertline run` does, or name one by --model.")
-    return Path(last["pushed_path"])
+    return found

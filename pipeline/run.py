@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from pipeline.config import Config, without_password
@@ -50,7 +50,8 @@ def _write_failure(config: Config, log: Path, error: BertlineError) -> None:
     path = Path(config.workspace) / "summary.json"
     current = json.loads(path.read_text()) if path.exists() else {}
     if current.get("log") != str(log):
-        Summary(name=config.name, task=config.task, status="failed", error=str(error), log=str(log)).write(config)
+        failed = Summary(name=config.name, task=config.task, status="failed", error=str(error), log=str(log))
+        replace(failed, destination=str(config.push_path)).write(config)
 
 
 def program(name: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
+from components.publish import pushed_by
 from components.verdict import ROWS
 from models.task import get_task
 from pipeline.collapse import Evidence, find_collapsed
@@ -97,7 +98,8 @@ def _push(config: Config, best: SeedRun, study: Study, again_from: str | None) -
     """Runs the line of the best seed once more, where only ServeCheck and the Pusher are new. MLflow has that run."""
     untracked = config.tracking.model_copy(update={"enabled": False})
     once_more = with_seed(config, best.seed).model_copy(update={"tracking": untracked})
-    summary = study.run(once_more, "push", {}, again_from=again_from, push=True).summary
+    with pushed_by(best.mlflow_run_id):
+        summary = study.run(once_more, "push", {}, again_from=again_from, push=True).summary
     best.pushed = summary.pushed_version is not None
     pushed = {
         "pushed_version": str(summary.pushed_version or "none"),

@@ -69,12 +69,12 @@ class Pushed(NamedTuple):
 
 def last_pushed(workspace: str) -> Pushed:
     """What the last run of a workspace pushed, under the pipeline's name."""
-    last = summary.read(workspace)
-    if not last or not last.get("pushed_path"):
+    last, found = summary.read(workspace) or {}, summary.served_now(workspace)
+    if found is None:
         raise BertlineError(
             f"no run in {workspace} has pushed a model yet; `bertline run` does, or name one by --model_base_path."
         )
-    folder = Path(last["pushed_path"]).absolute().parent
+    folder = found.absolute().parent
     return Pushed(last.get("name") or folder.name, str(folder))
 
 

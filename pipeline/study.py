@@ -49,7 +49,12 @@ class Study:
         self.tracker = Tracker(config, run_id, Part(title=f"{config.name} {kind} {run_id[:19]}", tags={"study": kind}))
         self.tags: dict[str, str] = {}
         """What is to be known of the study at a glance; tags of the parent run."""
-        self.summary = Summary(name=config.name, task=config.task, mlflow_uri=without_password(config.tracking_uri))
+        self.summary = Summary(
+            name=config.name,
+            task=config.task,
+            mlflow_uri=without_password(config.tracking_uri),
+            destination=str(config.push_path),
+        )
         """Of all runs together."""
         self.step = ""
         """The step at which the last run is, or stopped."""

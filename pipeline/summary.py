@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from components.publish import latest
 from pipeline.config import Config
 
 FILE_NAME = "summary.json"
@@ -40,6 +41,10 @@ class Summary:
     pushed_digest: str | None = None
     newest_version: int | None = None
     """What a server loads: newer than `pushed_version` when this very model was pushed before others."""
+    withdrawn_version: int | None = None
+    """This very model was pushed before, and withdrawn since by `bertline rollback`: it was not pushed again."""
+    destination: str | None = None
+    """Folder of the versions."""
     fresh_push: bool = False
     """Whether this very run has put the version there."""
     mlflow_run_id: str | None = None
@@ -65,6 +70,17 @@ class Summary:
 def read(workspace: str | Path) -> dict[str, Any] | None:
     path = Path(workspace) / FILE_NAME
     return json.loads(path.read_text()) if path.is_file() else None
+
+
+def served_now(workspace: str | Path) -> Path | None:
+    """The version that the last run pushed or, where that is gone or it pushed none, the newest one beside it."""
+    last = read(workspace) or {}
+    pushed = last.get("pushed_path")
+    if pushed and Path(pushed).is_dir():
+        return Path(pushed)
+    folder = str(Path(pushed).parent) if pushed else last.get("destination")
+    newest = latest(folder) if folder else None
+    return newest.path if newest else None
 
 
 def majority(labels: dict[str, int]) -> dict[str, Any]:

@@ -70,6 +70,18 @@ def test_a_version_that_somebody_removed_is_pushed_again(line):
     assert line.summary["pushed_version"] == 3  # numbers only rise
 
 
+def test_a_run_does_not_push_again_what_was_withdrawn(line):
+    assert versions(line) == ["2", "3"] and line.call("rollback", "tiny").exit_code == 0 and versions(line) == ["2"]
+    for _ in range(2):
+        result = line.run()
+        assert result.exit_code == 0 and line.steps_run() == ["Pusher"] and versions(line) == ["2"]
+        assert line.summary["pushed_version"] is None and line.summary["withdrawn_version"] == 3
+        assert "version 3, which was withdrawn" in " ".join(result.output.split())
+    assert line.call("predict", "a wonderful film").exit_code == 0  # by version 2, which is served now
+    assert line.call("rollback", "--to", "3").exit_code == 0 and line.run().exit_code == 0
+    assert line.summary["pushed_version"] == 3 and line.summary["withdrawn_version"] is None
+
+
 def test_changed_data_goes_through_the_whole_line(line):
     rows = make_rows()
     write_csv(line.folder / "reviews.csv", [*rows, *({**row, "text": row["text"] + " indeed"} for row in rows[:20])])

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from mlflow.tracking import MlflowClient
 from sklearn import metrics as sklearn_metrics
 
+from components.encoder_run import find_pushing_run
 from components.serve_check import read_samples
 from pipeline.cli import main
 
@@ -146,6 +147,23 @@ def test_predict_without_a_model_says_what_to_do(tmp_path):
     assert nothing.exit_code == 1 and "`bertline run` does" in nothing.output
     wrong = CliRunner().invoke(main, ["predict", "--model", str(tmp_path), "text"])
     assert wrong.exit_code == 1 and "there is no SavedModel here" in wrong.output
+
+
+def test_lineage_leads_from_a_version_to_all_that_made_it(finished_line):
+    summary, workspace = finished_line.summary, str(finished_line.workspace)
+    told = CliRunner().invoke(main, ["lineage", "1", "--workspace", workspace])
+    assert told.exit_code == 0 and summary["mlflow_run_id"] in told.output and summary["pushed_digest"] in told.output
+    found = json.loads(CliRunner().invoke(main, ["lineage", "1", "tiny", "--workspace", workspace, "--json"]).output)
+    assert found["card"]["task"] == "classification" and found["card"]["mlflow_run_id"] == summary["mlflow_run_id"]
+    assert found["params"]["training.learning_rate"] == "0.005" and len(found["card"]["data_digest"]) == 64
+    assert found["metrics"]["accuracy"] == pytest.approx(summary["metrics"]["accuracy"])
+    nothing = CliRunner().invoke(main, ["lineage", "7", "--workspace", workspace])
+    assert nothing.exit_code == 1 and "there is no version 7; there are 1." in nothing.output
+    card = found["card"]
+    run, problem = find_pushing_run(found["mlflow_uri"], None, card["digest"])  # of a card without a run
+    assert run.info.run_id == summary["mlflow_run_id"] and problem is None
+    assert find_pushing_run(found["mlflow_uri"], None, "another")[0] is None
+    assert "no MLflow store" in find_pushing_run("sqlite:////nowhere/mlflow.db", None, card["digest"])[1]
 
 
 def test_the_scores_while_training_are_the_evaluators(finished_line):

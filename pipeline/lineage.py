@@ -1,0 +1,85 @@
+"""From the number of a version, as a server's answer has it, back to what made it.
+
+The version's card names its model's digest, the digest of its data and the MLflow run that pushed it. Where a card has no
+run, because it was pushed elsewhere or before cards had one, the run is found by the digest that it was tagged with.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from components.encoder_run import find_pushing_run
+from components.publish import pushed_versions, withdrawn_versions
+from pipeline import summary
+from pipeline.config import without_password
+from pipeline.errors import BertlineError
+
+_SHOWN_PARAMS = (
+    "data.path", "data.train", "data.eval", "model.checkpoint", "model.size", "text.seq_len", "training.epochs",
+    "training.batch_size", "training.learning_rate", "training.seed",
+)  # fmt: skip
+_METRIC = "eval/"
+
+
+def find_lineage(destination: Path, version: int, workspace: str) -> dict[str, Any]:
+    """All that is known of a version, in plain values."""
+    versions = [*pushed_versions(destination), *withdrawn_versions(destination)]
+    pushed = next((pushed for pushed in versions if pushed.version == version), None)
+    if pushed is None:
+        known = ", ".join(str(number) for number in sorted({pushed.version for pushed in versions})) or "none"
+        raise BertlineError(f"{destination}: there is no version {version}; there are {known}.")
+    card = dict(pushed.card)
+    if not card:
+        raise BertlineError(f"{pushed.path}: it has no card, so no run of this line has pushed it, and nothing is known.")
+    uri = _store(workspace)
+    run, problem = find_pushing_run(uri, card.get("mlflow_run_id"), card.get("digest"))
+    found = {
+        "version": version,
+        "path": str(pushed.path),
+        "withdrawn": pushed.withdrawn,
+        "card": card,
+        "mlflow_uri": without_password(uri),
+        "mlflow_run_id": None,
+        "problem": problem,
+    }
+    if run is None:
+        return found
+    return found | {
+        "mlflow_run_id": run.info.run_id,
+        "config": f"{run.info.artifact_uri}/config.json",
+        "params": dict(run.data.params),
+        "metrics": {key.removeprefix(_METRIC): value for key, value in run.data.metrics.items() if key.startswith(_METRIC)},
+        "commit": run.data.tags.get("git.commit"),
+    }
+
+
+def told(found: Mapping[str, Any]) -> str:
+    """The same for a person."""
+    card, params = found["card"], found.get("params", {})
+    facts = {
+        f"version {found['version']}": found["path"] + ("  (withdrawn)" if found["withdrawn"] else ""),
+        "pipeline": card.get("pipeline"),
+        "task": card.get("task"),
+        "classes": ", ".join(card.get("labels", [])[:20]),
+        "digest": card.get("digest"),
+        "data": card.get("data_digest"),
+        "MLflow run": f"{found['mlflow_run_id']}  in {found['mlflow_uri']}" if found["mlflow_run_id"] else found["problem"],
+        "commit": found.get("commit"),
+        "config": found.get("config"),
+        **{f"  {name}": params[name] for name in _SHOWN_PARAMS if params.get(name, "None") != "None"},
+        **{name: f"{value:.4f}" for name, value in found.get("metrics", {}).items() if name != "rows"},
+    }
+    width = max(map(len, facts))
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in facts.items() if value)
+
+
+def _store(workspace: str) -> str:
+    """The MLflow store that the last run of the workspace wrote to."""
+    last = summary.read(workspace) or {}
+    named, wrote_to = os.environ.get("MLFLOW_TRACKING_URI"), last.get("mlflow_uri")
+    if named and wrote_to in (None, without_password(named)):
+        return named  # with its password
+    return wrote_to or f"sqlite:///{Path(workspace).absolute() / 'mlflow.db'}"

@@ -1,0 +1,73 @@
+"""`bertline rollback` and `bertline lineage`: pushed versions, taken back and told about."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from pipeline import summary
+from pipeline.errors import BertlineError
+
+
+def destination_of(name: str | None, workspace: str) -> Path:
+    """The folder of a pipeline's versions; that of the last run without a name."""
+    last = summary.read(workspace) or {}
+    if name in (None, last.get("name")) and last.get("destination"):
+        return Path(last["destination"])
+    name = name or last.get("name")
+    if name is None:
+        raise BertlineError(f"there was no run in {workspace} yet; run the pipeline first, or name another --workspace.")
+    found = Path(workspace) / "models" / name
+    if not found.is_dir():
+        raise BertlineError(f"{found}: there is no such folder; give the name of a pipeline that has pushed a model.")
+    return found
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--to", type=click.IntRange(1), metavar="VERSION", help="The version to be served. [default: the one before]")
+@click.option("--workspace", default="workspace", show_default=True)
+def rollback(name: str | None, to: int | None, workspace: str) -> None:
+    """Return to the version before the newest one.
+
+    NAME is a pipeline's (that of the last run by default). The newest version gets a name that servers do not read, as
+    withdrawn-7; a server that runs goes back without failing a request. Nothing is deleted, no number is given twice, and a
+    later run does not push a withdrawn model again.
+
+    \b
+    bertline rollback                 the last run's pipeline, one version back
+    bertline rollback reviews --to 5  withdraw every version above 5
+    bertline rollback --to 7          bring back version 7, which was withdrawn
+    """
+    from components.publish import roll_back
+
+    folder = destination_of(name, workspace)
+    done = roll_back(folder, to)
+    for what, versions in (("withdrawn", done.withdrawn), ("brought back", done.restored)):
+        if versions:
+            click.echo(f"{what}: version {', '.join(map(str, versions))}")
+    already = "" if done.withdrawn or done.restored else " already"
+    click.echo(f"served{already}: version {done.served.version}  {done.served.path}")
+
+
+@click.command()
+@click.argument("version", type=click.IntRange(1))
+@click.argument("name", required=False)
+@click.option("--workspace", default="workspace", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Everything that is known, as JSON.")
+def lineage(version: int, name: str | None, workspace: str, as_json: bool) -> None:
+    """Tell what made a version: its task and digest, data, settings, metrics and MLflow run.
+
+    VERSION is the number that stands in a server's answers, as version of their model_spec. NAME is a pipeline's (that of
+    the last run by default). A version that was withdrawn is found as well.
+
+    \b
+    bertline lineage 7               of the last run's pipeline
+    bertline lineage 7 reviews --json
+    """
+    from pipeline.lineage import find_lineage, told
+
+    found = find_lineage(destination_of(name, workspace), version, workspace)
+    click.echo(json.dumps(found, indent=1) if as_json else told(found))
