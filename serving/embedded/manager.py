@@ -256,7 +256,8 @@ class Manager:
         # The one that answers stays until another one does; also where its folder was taken away.
         if any(model.versions[number].is_available for number in numbers):
             for version in list(model.versions.values()):
-                if version.number not in numbers:
+                # What was served and is no longer stays known, as END; what never was is forgotten.
+                if version.number not in numbers and (version.servable or version.error):
                     self._unload(model, version)
 
     def _is_due(self, version: Version) -> bool:

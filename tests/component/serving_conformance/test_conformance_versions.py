@@ -116,6 +116,8 @@ def test_an_older_version_is_served_again_when_the_newest_is_taken_away(start, b
     shutil.rmtree(base / "2")
     until(lambda: server.states(M) == {1: "AVAILABLE"})
     assert server.y(M, [1.0]) == [1.5]
+    until(lambda: {one.version: State.Name(one.state) for one in server.status(M)} == {1: "AVAILABLE", 2: "END"})
+    refused(lambda: server.y(M, [1.0], version=2), "NOT_FOUND", f"Servable not found for request: Specific({M}, 2)")
 
 
 def test_a_version_that_cannot_be_loaded_leaves_the_old_one_answering(start, base, adds):
