@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 SCRIPT = r"""
-import importlib.util, itertools, json, os, signal, sys, threading, types
+import importlib.util, itertools, json, os, signal, sys, threading, time, types
 from concurrent import futures
 
 if "--version" in sys.argv:
@@ -82,7 +82,8 @@ def end(*_):
 signal.signal(signal.SIGTERM, end)
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 print("Running ModelServer", flush=True)
-threading.Event().wait()
+while True:  # a wait without end can miss a signal that comes while it begins
+    time.sleep(0.05)
 """
 
 
