@@ -14,9 +14,12 @@ from __future__ import annotations
 import argparse
 import random
 import statistics
+import sys
 import time
 
-from pipeline.environment import prepare
+del sys.path[0]  # this folder, whose serving.py would hide the package
+
+from pipeline.environment import prepare  # noqa: E402
 
 prepare()
 

@@ -21,7 +21,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pipeline.environment import prepare
+del sys.path[0]  # this folder, whose serving.py would hide the package
+
+from pipeline.environment import prepare  # noqa: E402
 
 prepare()
 os.environ["RAYON_NUM_THREADS"] = "1"

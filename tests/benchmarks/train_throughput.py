@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import tempfile
 import time
 from pathlib import Path
 
-from pipeline.environment import prepare
+del sys.path[0]  # this folder, whose serving.py would hide the package
+
+from pipeline.environment import prepare  # noqa: E402
 
 prepare()
 
