@@ -26,6 +26,7 @@ from serving.embedded.versions import on_disk, wanted
 from serving.settings import ServerSettings
 
 State = get_model_status_pb2.ModelVersionStatus.State
+_GLANCE_SECONDS = 0.1
 _log = logging.getLogger(__name__)
 
 
@@ -233,13 +234,27 @@ class Manager:
             )
 
     def _poll(self) -> None:
-        while not self._stop.wait(self._settings.poll_seconds):
+        """Each `poll_seconds`, and soon where a folder of versions has changed: its time is all that is asked for."""
+        period, looked, before = self._settings.poll_seconds, time.monotonic(), self._times()
+        while not self._stop.wait(min(_GLANCE_SECONDS, period)):
+            times = self._times()
+            if times == before and time.monotonic() - looked < period:
+                continue
+            before, looked = times, time.monotonic()
             with self._working:
                 for model in list(self._models.values()):
                     try:
                         self._refresh(model)
                     except Exception:  # the next look may fare better, and requests go on
                         _log.exception("could not look for versions of %s", model.config.name)
+
+    def _times(self) -> dict[str, int]:
+        """When something was last put into the folder of each model, or taken away from it."""
+        times = {}
+        for model in list(self._models.values()):
+            with contextlib.suppress(OSError):
+                times[model.config.base_path] = Path(model.config.base_path).stat().st_mtime_ns
+        return times
 
     def _refresh(self, model: Model) -> None:
         """Loads what is wanted and not there, then lets go of what is no longer wanted."""

@@ -267,10 +267,11 @@ def test_a_version_goes_only_when_its_last_request_is_answered(base, made, gate)
         assert eventually(lambda: gate.has_run("row"))
         shutil.copytree(made[2], base / "2")
         assert eventually(lambda: client.version() == 2)
-        assert client.status()[1].state == get_model_status_pb2.ModelVersionStatus.UNLOADING
+        assert eventually(lambda: client.status()[1].state == get_model_status_pb2.ModelVersionStatus.UNLOADING)
         gate.open()
         assert held.result(PATIENCE).model_spec.version.value == 1
-        assert eventually(lambda: available(client) == {2} and len(client.status()) == 1)
+        assert eventually(lambda: client.status()[1].state == get_model_status_pb2.ModelVersionStatus.END)
+        assert available(client) == {2}
 
 
 # What a caller may not name
