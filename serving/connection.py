@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +22,7 @@ _METHODS = {
 }
 
 
-class Connection:
+class Connection(abc.ABC):
     """What both clients are made from."""
 
     def __init__(
@@ -59,8 +60,9 @@ class Connection:
         self._at_once = max(1, at_once)
         self._open()
 
+    @abc.abstractmethod
     def _open(self) -> None:
-        raise NotImplementedError
+        """Makes the channel, or prepares for one that is made later."""
 
     def _deadline(self, timeout: float | None) -> Deadline:
         return Deadline.after(self._timeout if timeout is None else timeout)

@@ -19,10 +19,11 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from pipeline.errors import BertlineError
 from serving import config_files, ports
@@ -210,21 +211,23 @@ def start(
         for note in notes(settings, engine):
             say(f"note: {note}")
         say(f"{title} loads {_names(settings)} …")
-        # In a session of its own: Ctrl-C in a terminal is for us, and we pass it on once.
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
+        process = spawned(command)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    running = Running(process, settings, title, folder, kill)
-    running.reader = threading.Thread(target=read_log, args=(process, running.last_words, log or _to_stderr), daemon=True)
+    return heard(Running(process, settings, title, folder, kill), log or _to_stderr)
+
+
+def spawned(command: Sequence[str], **how: Any) -> subprocess.Popen[str]:
+    """A server's process, whose log is read by us. In a session of its own: Ctrl-C in a terminal is for us, and we pass it
+    on once."""
+    given: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, **how}
+    return subprocess.Popen(command, text=True, errors="replace", start_new_session=True, **given)
+
+
+def heard(running: Running, log: Say) -> Running:
+    """Its log goes to `log`, line by line, and its last words are kept."""
+    running.reader = threading.Thread(target=read_log, args=(running.process, running.last_words, log), daemon=True)
     running.reader.start()
     return running
 

@@ -345,12 +345,6 @@ class Manager:
 
 def check_models(config: model_server_config_pb2.ModelServerConfig) -> None:
     """Refuses a list of models as TensorFlow Serving does."""
-    if config.WhichOneof("config") == "custom_model_config":
-        raise RequestError(
-            "INVALID_ARGUMENT",
-            "ServerModelConfig type not supported by HandleReloadConfigRequest. Only ModelConfigList is currently"
-            " supported",
-        )
     names: set[str] = set()
     for model in config.model_config_list.config:
         if model.name in names:

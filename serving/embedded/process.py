@@ -6,12 +6,11 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 from dataclasses import replace
 from pathlib import Path
 
 from serving import ports
-from serving.launch import Running, Say, read_log
+from serving.launch import Running, Say, heard, spawned
 from serving.settings import ServerSettings
 
 _ROOT = Path(__file__).parents[2]
@@ -27,21 +26,14 @@ def start(settings: ServerSettings, log: Say) -> Running:
     (model,) = settings.models.model_config_list.config
     settings = replace(settings, port=settings.port or ports.free_ports(settings.host)[0], rest_api_port=None)
     found = os.environ.get("PYTHONPATH")
-    process = subprocess.Popen(
+    process = spawned(
         [sys.executable, "-m", "serving.embedded", model.name, model.base_path, str(settings.port)],
         stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(_ROOT), *([found] if found else [])]),
             "CUDA_VISIBLE_DEVICES": "-1",  # the process that has trained holds the GPUs' memory
         },
     )
-    running = Running(process, settings, "the embedded server", Path(tempfile.mkdtemp(prefix="bertline-serve-")))
-    running.reader = threading.Thread(target=read_log, args=(process, running.last_words, log), daemon=True)
-    running.reader.start()
-    return running
+    folder = Path(tempfile.mkdtemp(prefix="bertline-serve-"))
+    return heard(Running(process, settings, "the embedded server", folder), log)

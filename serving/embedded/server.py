@@ -123,9 +123,6 @@ class _Only:
     def lease(self, spec: model_pb2.ModelSpec) -> Any:
         return contextlib.nullcontext(self._lease)
 
-    def names(self) -> list[str]:
-        return [self._lease.model]
-
 
 def serve(settings: ServerSettings, announce: Callable[[str], None]) -> None:
     """Serves until SIGTERM or SIGINT, then drains; a second signal ends it at once."""

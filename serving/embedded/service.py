@@ -60,9 +60,7 @@ def _counted(api: str) -> Callable[[Callable[Concatenate[Any, Rest], Answer]], C
                 status = error.code
                 raise
             finally:
-                name = _model_name(request)
-                known = name if name in self.manager.names() else ""
-                self.monitoring.request(known, status, api, call.entrypoint, time.perf_counter() - began)
+                self.monitoring.request(_model_name(request), status, api, call.entrypoint, time.perf_counter() - began)
 
         return measured
 
@@ -111,22 +109,14 @@ class Service:
     def classify(
         self, request: classification_pb2.ClassificationRequest, call: Call
     ) -> classification_pb2.ClassificationResponse:
-        with self._lease(request) as lease:
-            signature = self._signature(lease, request)
-            source, names = inference.classification_tensors(signature)
-            outputs, rows = self._of_examples(lease, request, (source,), tuple(names), call, "Classify")
-            result = inference.classification_result(signature, outputs, rows)
-        spec = _spec(lease, request.model_spec.signature_name or inference.DEFAULT)
+        spec, result = self._inferred(
+            request, call, "Classify", inference.classification_tensors, inference.classification_result
+        )
         return self._kept(request, classification_pb2.ClassificationResponse(model_spec=spec, result=result))
 
     @_counted("Regress")
     def regress(self, request: regression_pb2.RegressionRequest, call: Call) -> regression_pb2.RegressionResponse:
-        with self._lease(request) as lease:
-            signature = self._signature(lease, request)
-            source, names = inference.regression_tensors(signature)
-            outputs, rows = self._of_examples(lease, request, (source,), tuple(names), call, "Regress")
-            result = inference.regression_result(signature, outputs, rows)
-        spec = _spec(lease, request.model_spec.signature_name or inference.DEFAULT)
+        spec, result = self._inferred(request, call, "Regress", inference.regression_tensors, inference.regression_result)
         return self._kept(request, regression_pb2.RegressionResponse(model_spec=spec, result=result))
 
     @_counted("MultiInference")
@@ -213,9 +203,22 @@ class Service:
         with self.manager.lease(request.model_spec) as lease:
             yield lease
 
-    def _signature(self, lease: Lease, request: Any) -> meta_graph_pb2.SignatureDef:
-        missing = "No signature was found with the name: "
-        return inference.find_signature(lease.servable.signatures, request.model_spec.signature_name, missing)
+    def _inferred(
+        self,
+        request: Any,
+        call: Call,
+        api: str,
+        tensors: Callable[[meta_graph_pb2.SignatureDef], tuple[str, list[str]]],
+        result: Callable[[meta_graph_pb2.SignatureDef, inference.Outputs, int], Answer],
+    ) -> tuple[model_pb2.ModelSpec, Answer]:
+        """(what answered, what it says of the Examples), by one signature."""
+        name = request.model_spec.signature_name or inference.DEFAULT
+        with self._lease(request) as lease:
+            missing = "No signature was found with the name: "
+            signature = inference.find_signature(lease.servable.signatures, name, missing)
+            source, fetches = tensors(signature)
+            outputs, rows = self._of_examples(lease, request, (source,), tuple(fetches), call, api)
+            return _spec(lease, name), result(signature, outputs, rows)
 
     def _of_tasks(self, lease: Lease, request: inference_pb2.MultiInferenceRequest) -> list[meta_graph_pb2.SignatureDef]:
         names: set[str] = set()
