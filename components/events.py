@@ -7,9 +7,9 @@ the step.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -25,6 +25,10 @@ class StepFinished:
     cached: bool
     reasons: tuple[str, ...] = ()
     """Why the step ran and was not taken from the cache."""
+    execution: int | None = None
+    """Its number in ML Metadata."""
+    artifacts: Mapping[str, int] = field(default_factory=dict)
+    """The numbers of what it made, by name."""
 
 
 @dataclass(frozen=True)

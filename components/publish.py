@@ -19,14 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import BertlineError
-from serving.contract import CARD, read_card, write_card
+from serving.contract import CARD, WITHDRAWN, read_card, write_card
 
 RUN_VARIABLE = "BERTLINE_MLFLOW_RUN"
 """Names the MLflow run to the Pusher. A parameter of the step would be part of its cache key, and no two runs are alike."""
 _LOCK = ".bertline-lock"
 _LAST = ".bertline-last"  # the highest number ever given: a version that was removed does not free its number
 _INCOMING = ".incoming-"
-_WITHDRAWN = "withdrawn-"  # before the number of a version that servers are not to load
 
 
 @dataclass(frozen=True)
@@ -127,7 +126,7 @@ def withdrawn_versions(destination: str | Path) -> list[Pushed]:
     """Those that a rollback took back, the oldest first."""
     found = [
         Pushed(number, path, read_card(path), withdrawn=True)
-        for number, path in _numbered(Path(destination), _WITHDRAWN)
+        for number, path in _numbered(Path(destination), WITHDRAWN)
         if path.is_dir()
     ]
     return sorted(found, key=lambda pushed: pushed.version)
@@ -168,11 +167,11 @@ def _roll_back(destination: Path, to: int | None) -> Rollback:
     restored = to not in there
     if restored:
         path = gone[to].path
-        path.rename(path.with_name(path.name.removeprefix(_WITHDRAWN)))
+        path.rename(path.with_name(path.name.removeprefix(WITHDRAWN)))
     above = sorted(version for version in there if version > to)
     for version in above:  # the newest last: a server that looks meanwhile sees no change before the last one
         path = there[version].path
-        path.rename(path.with_name(f"{_WITHDRAWN}{path.name}"))
+        path.rename(path.with_name(f"{WITHDRAWN}{path.name}"))
     _sync(destination)
     served = latest(destination)
     assert served is not None
@@ -214,7 +213,7 @@ def _push(model_dir: Path, destination: Path, card: dict[str, Any]) -> Pushed:
 
 def _take_number(incoming: Path, destination: Path, card: dict[str, Any]) -> Pushed:
     while True:
-        taken = [number for prefix in ("", _WITHDRAWN) for number, _ in _numbered(destination, prefix)]
+        taken = [number for prefix in ("", WITHDRAWN) for number, _ in _numbered(destination, prefix)]
         version = max(_last_number(destination), *taken, 0) + 1
         target = destination / str(version)
         numbered_card = {**card, "version": version}

@@ -20,7 +20,7 @@ from pipeline.errors import BertlineError
 from pipeline.manifests_command import manifests
 from pipeline.serve_command import serve
 from pipeline.server_options import Server, server_options
-from pipeline.versions_command import lineage, rollback
+from pipeline.versions_command import lineage, rollback, sync
 
 if TYPE_CHECKING:
     from pipeline.predict import Found
@@ -61,6 +61,7 @@ def main() -> None:
     bertline manifests            writes what Kubernetes needs to serve it
     bertline rollback             returns to the version before
     bertline lineage 7            tells what made version 7
+    bertline sync                 tells MLflow what it could not be told yet
     bertline tokenize "some text" shows how a text is read
     bertline checkpoint show DIR  tells what a checkpoint holds; convert writes it in another format
     """
@@ -295,6 +296,7 @@ main.add_command(serve)
 main.add_command(manifests)
 main.add_command(rollback)
 main.add_command(lineage)
+main.add_command(sync)
 
 
 def _given(texts: tuple[str, ...]) -> Iterator[bytes]:

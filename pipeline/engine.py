@@ -13,41 +13,32 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from absl import logging
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 from tfx.dsl.compiler.constants import PIPELINE_RUN_ID_PARAMETER_NAME
-from tfx.dsl.io import fileio
 from tfx.orchestration import metadata
 from tfx.orchestration.local import runner_utils
 from tfx.orchestration.local.local_dag_runner import LocalDagRunner
 from tfx.orchestration.portable import launcher, runtime_parameter_utils
 from tfx.proto.orchestration import pipeline_pb2
+from tfx.utils.path_utils import serving_model_path
 
 from components import events
 from components.publish import latest, pushed_by
 from components.serve_check import FILE_NAME as SERVE_CHECK
-from components.tracking import Part, Tracker
+from components.tracking.models import candidate, champion
+from components.tracking.tracker import Part, Tracker, identity_of
 from components.trainer import HISTORY
 from components.verdict import FILE_NAME as VERDICT
 from components.verdict import Verdict
 from models.task import get_task
 from pipeline.config import Config, without_password
 from pipeline.errors import BertlineError
+from pipeline.executions import Output, StepExecutions, why_again
 from pipeline.summary import Summary, majority
-
-FINISHED = (mlmd.Execution.COMPLETE, mlmd.Execution.CACHED)
-
-
-@dataclass(frozen=True)
-class Output:
-    """An artifact that a step wrote."""
-
-    uri: str
-    properties: dict[str, Any] = field(default_factory=dict)
 
 
 class LocalEngine(LocalDagRunner):
@@ -75,7 +66,9 @@ class LocalEngine(LocalDagRunner):
         )
 
     def run_with_ir(self, pipeline: pipeline_pb2.Pipeline, run_options: Any = None) -> None:
-        with only_run(self._config, ".lock"), self._recorded():
+        # The IR has the code's fingerprints, the settings and the digest of the data: all that a run follows from.
+        identity = identity_of(pipeline.SerializeToString(deterministic=True))
+        with only_run(self._config, ".lock"), self._recorded(identity):
             for name, outputs in self._run_steps(pipeline):
                 self._learn_from(name, outputs)
 
@@ -93,38 +86,40 @@ class LocalEngine(LocalDagRunner):
             events.emit(events.StepStarted(name))
             began = time.perf_counter()
             with metadata.Metadata(connection) as handle:
-                why_again = _why_again(handle.store, context_name)
-            if why_again:
+                reason = why_again(handle.store, context_name)
+            if reason:
                 node.execution_options.caching_options.enable_cache = False
-            launcher.Launcher(
+            step = launcher.Launcher(
                 pipeline_node=node,
                 mlmd_connection=metadata.Metadata(connection),
                 pipeline_info=pipeline.pipeline_info,
                 pipeline_runtime_spec=pipeline.runtime_spec,
                 executor_spec=runner_utils.extract_executor_spec(deployment, name),
                 custom_driver_spec=runner_utils.extract_custom_driver_spec(deployment, name),
-            ).launch()
+            )
+            with pushed_by(self._tracker.mlflow_run_id):
+                step.launch()
             seconds = time.perf_counter() - began
             with metadata.Metadata(connection) as handle:
-                record = _Record(handle.store, context_name)
+                record = StepExecutions(handle.store, context_name)
                 outputs = record.outputs()
                 cached = record.now.last_known_state == mlmd.Execution.CACHED
-                demanded = why_again or "run again on demand"
+                demanded = reason or "run again on demand"
                 reasons = () if cached else tuple(record.changes(None if _uses_cache(node) else demanded))
-            events.emit(events.StepFinished(name, seconds, cached, reasons))
+                execution, artifacts = record.now.id, {key: output.id for key, output in outputs.items()}
+            events.emit(events.StepFinished(name, seconds, cached, reasons, execution, artifacts))
             yield name, outputs
 
     @contextmanager
-    def _recorded(self) -> Iterator[None]:
+    def _recorded(self, identity: str) -> Iterator[None]:
         """Keeps MLflow and the summary true, however the run ends."""
         summary, began = self.summary, time.perf_counter()
-        self._tracker = Tracker(self._config, self.run_id, self._part)
+        self._tracker = Tracker(self._config, self.run_id, self._part, identity=identity)
         status = "FAILED"
         self._tracker.start()
-        summary.mlflow_uri = without_password(self._config.tracking_uri)
+        summary.mlflow_uri, summary.run_id = without_password(self._config.tracking_uri), self._tracker.key
         try:
-            pushing = pushed_by(self._tracker.mlflow_run_id)
-            with events.listening(self._tracker.hear), events.listening(self._note_step), pushing:
+            with events.listening(self._tracker.hear), events.listening(self._note_step):
                 yield
             status, summary.status = "FINISHED", "succeeded"
         except KeyboardInterrupt:
@@ -134,16 +129,7 @@ class LocalEngine(LocalDagRunner):
             summary.status, summary.error = "failed", str(error)
             raise
         finally:
-            tags = {
-                "status": summary.status,
-                "blessed": str(summary.blessed).lower(),
-                "reasons": "; ".join(summary.reasons) or "none",
-                "pushed_version": str(summary.pushed_version or "none"),
-                "pushed_path": summary.pushed_path or "none",
-                "pushed_digest": summary.pushed_digest or "none",
-                "anomalies_allowed": str(summary.anomalies_allowed).lower(),
-            }
-            self._tracker.finish(status, tags, self.verdict, self.history)
+            self._tracker.finish(status, summary.tags())
             summary.mlflow_run_id, summary.tracking_problem = self._tracker.mlflow_run_id, self._tracker.problem
             summary.seconds = round(time.perf_counter() - began, 1)
             if not self._part:
@@ -163,9 +149,11 @@ class LocalEngine(LocalDagRunner):
 
     def _learn_from(self, step: str, outputs: Mapping[str, Output]) -> None:
         """Takes into the summary what a step has found out; a cached step has found out the same."""
-        summary = self.summary
+        summary, tracker = self.summary, self._tracker
+        tracker.keep_outputs(step, {key: output.uri for key, output in outputs.items()})
         if step == "Ingest":
             report = json.loads(Path(outputs["report"].uri, "report.json").read_text())
+            tracker.log_data(report)
             summary.rows = {
                 "read": report["rows"],
                 **report["kept"],
@@ -177,9 +165,12 @@ class LocalEngine(LocalDagRunner):
         elif step == "Trainer":
             self.history = Path(outputs["model_run"].uri, HISTORY)
             if summary.steps[-1]["cached"]:
-                self._tracker.log_history(self.history)
+                tracker.log_history(self.history)
+            folder = serving_model_path(outputs["model"].uri)
+            tracker.register(lambda: candidate(self._config.name, folder))
         elif step == "Evaluator":
             self.verdict = verdict = Verdict.from_json(Path(outputs["evaluation"].uri, VERDICT).read_text())
+            tracker.log_verdict(verdict)
             summary.metrics, summary.slices, summary.classes = verdict.metrics, verdict.slices, verdict.classes
             summary.blessed, summary.reasons = verdict.blessed, verdict.reasons
             summary.baseline["pushed"] = verdict.baseline_metrics
@@ -196,7 +187,9 @@ class LocalEngine(LocalDagRunner):
                 summary.fresh_push = not summary.steps[-1]["cached"] and bool(pushed.get("fresh"))
             summary.withdrawn_version = pushed.get("withdrawn")
             newest = latest(self._config.push_path)
-            summary.newest_version = newest.version if newest else None
+            if newest:
+                summary.newest_version = newest.version
+                tracker.register(lambda: champion(self._config.name, newest))
 
     def _forget_cache(self, nodes: list[pipeline_pb2.PipelineNode]) -> None:
         """Switches the cache off for `again_from` and everything downstream of it."""
@@ -229,98 +222,3 @@ def only_run(config: Config, file_name: str) -> Iterator[None]:
 
 def _uses_cache(node: pipeline_pb2.PipelineNode) -> bool:
     return node.execution_options.caching_options.enable_cache
-
-
-def _why_again(store: Any, context_name: str) -> str | None:
-    """Why a step's last result is not to be taken from the cache, whose key does not know of it.
-
-    TFX would hand on a result without looking whether it is still on the disk; so too the version that a step pushed.
-    """
-    if store.get_context_by_type_and_name("node", context_name) is None:
-        return None
-    record = _Record(store, context_name)
-    last = record.now if record.now.last_known_state in FINISHED else record.before
-    outputs = record.outputs(last).values() if last else ()
-    for output in outputs:
-        if reason := output.properties.get("again"):
-            return str(reason)
-    places = [place for output in outputs for place in (output.uri, output.properties.get("pushed_destination")) if place]
-    return None if all(fileio.exists(place) for place in places) else "its last result is gone from the disk"
-
-
-class _Record:
-    """A step's newest execution in ML Metadata, beside the finished one before it."""
-
-    def __init__(self, store: Any, context_name: str) -> None:
-        self._store = store
-        context = store.get_context_by_type_and_name("node", context_name)
-        executions = sorted(store.get_executions_by_context(context.id), key=lambda e: e.id)
-        self.now = executions[-1]
-        self.before = next((e for e in reversed(executions[:-1]) if e.last_known_state in FINISHED), None)
-
-    def outputs(self, execution: mlmd.Execution | None = None) -> dict[str, Output]:
-        pairs = self._artifacts(execution or self.now, (mlmd.Event.OUTPUT,))
-        return {
-            key: Output(artifact.uri, {n: _value(v) for n, v in artifact.custom_properties.items()})
-            for key, artifact in pairs
-        }
-
-    def changes(self, demanded: str | None) -> Iterator[str]:
-        """What differs from the last time, in words; TFX's cache key is made of just these things."""
-        if demanded:
-            yield demanded
-        elif self.before is None:
-            yield "first run"
-        else:
-            old, new = _parameters(self.before), _parameters(self.now)
-            for key in sorted(old.keys() | new.keys()):
-                if old.get(key) != new.get(key):
-                    yield _difference(key, old.get(key), new.get(key))
-            inputs_before = dict(self._inputs(self.before))
-            for key, ids in self._inputs(self.now).items():
-                if inputs_before.get(key) != ids:
-                    yield f"its input {key} is new"
-
-    def _inputs(self, execution: mlmd.Execution) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
-        for key, artifact in self._artifacts(execution, (mlmd.Event.INPUT,)):
-            found.setdefault(key, []).append(artifact.id)
-        return found
-
-    def _artifacts(self, execution: mlmd.Execution, kinds: tuple[int, ...]) -> list[tuple[str, mlmd.Artifact]]:
-        links = [e for e in self._store.get_events_by_execution_ids([execution.id]) if e.type in kinds]
-        artifacts = {a.id: a for a in self._store.get_artifacts_by_id([link.artifact_id for link in links])}
-        return [(link.path.steps[0].key, artifacts[link.artifact_id]) for link in links]
-
-
-def _value(value: mlmd.Value) -> Any:
-    return getattr(value, value.WhichOneof("value"))
-
-
-def _parameters(execution: mlmd.Execution) -> dict[str, str]:
-    """The step's parameters, JSON inside them taken apart, as dotted names."""
-    ours = {k: _value(v) for k, v in execution.custom_properties.items() if not k.startswith("__")}
-    return dict(_leaves(ours))
-
-
-def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    if isinstance(value, str) and value[:1] in "{[":
-        try:
-            value = json.loads(value)
-        except ValueError:
-            yield name, value
-            return
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _leaves(item, f"{name}.{key}" if name else str(key))
-    else:
-        yield name, str(value)
-
-
-def _difference(key: str, old: str | None, new: str | None) -> str:
-    key = key.removeprefix("custom_config.")
-    if key.startswith("code."):
-        return f"the code in {key.removeprefix('code.')} changed"
-    if old is not None and new is not None and len(old) + len(new) < 80:
-        return f"{key}: {old} -> {new}"
-    return f"{key} changed"

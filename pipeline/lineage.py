@@ -34,7 +34,7 @@ def find_lineage(destination: Path, version: int, workspace: str) -> dict[str, A
     card = dict(pushed.card)
     if not card:
         raise BertlineError(f"{pushed.path}: it has no card, so no run of this line has pushed it, and nothing is known.")
-    uri = _store(workspace)
+    uri = store_of(workspace)
     run, problem = find_pushing_run(uri, card.get("mlflow_run_id"), card.get("digest"))
     found = {
         "version": version,
@@ -76,7 +76,7 @@ def told(found: Mapping[str, Any]) -> str:
     return "\n".join(f"{name:<{width}}  {value}" for name, value in facts.items() if value)
 
 
-def _store(workspace: str) -> str:
+def store_of(workspace: str) -> str:
     """The MLflow store that the last run of the workspace wrote to."""
     last = summary.read(workspace) or {}
     named, wrote_to = os.environ.get("MLFLOW_TRACKING_URI"), last.get("mlflow_uri")

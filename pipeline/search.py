@@ -171,7 +171,7 @@ def _try(request: Request, settings: dict[str, Any], number: int, metric: str, s
     except Exception as error:
         if study.step not in _OF_THE_TRIAL:
             raise
-        return failed(error, study.last_run_id)
+        return failed(error, study.last and study.last.mlflow_run_id)
     summary, value = outcome.summary, outcome.verdict.metrics.get(metric, math.nan)
     if not math.isfinite(value):
         return failed(BertlineError(f"{metric} is {value} on the held-out rows"), summary.mlflow_run_id)

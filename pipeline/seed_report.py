@@ -21,6 +21,8 @@ class SeedRun:
     collapsed: list[str] = field(default_factory=list)
     """Why it counts as a run that learned nothing; empty for a sound one."""
     pushed: bool = False
+    run_id: str | None = None
+    """TFX's, by which the MLflow run is tagged."""
     mlflow_run_id: str | None = None
 
 

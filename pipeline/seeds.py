@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from components.publish import pushed_by
+from components.publish import latest, pushed_by
+from components.tracking.models import champion
 from components.verdict import ROWS
 from models.task import get_task
 from pipeline.collapse import Evidence, find_collapsed
@@ -60,7 +61,10 @@ def _run(config: Config, study: Study, at: Stage, again_from: str | None) -> Non
                 raise
             at.console.print(f"  [red]✗[/] {diverged}")
             evidence[seed] = Evidence(broke_off=str(diverged))
-            runs.append(SeedRun(seed=seed, reasons=[str(diverged)], mlflow_run_id=study.last_run_id))
+            broken = study.last or study.summary
+            runs.append(
+                SeedRun(seed=seed, reasons=[str(diverged)], run_id=broken.run_id, mlflow_run_id=broken.mlflow_run_id)
+            )
         else:
             evidence[seed] = _evidence(outcome, metric)
             runs.append(_seed_run(seed, outcome))
@@ -85,6 +89,7 @@ def _seed_run(seed: int, outcome: Outcome) -> SeedRun:
         metrics={name: value for name, value in summary.metrics.items() if name != ROWS},
         blessed=bool(summary.blessed),
         reasons=summary.reasons,
+        run_id=summary.run_id,
         mlflow_run_id=summary.mlflow_run_id,
     )
 
@@ -101,13 +106,10 @@ def _push(config: Config, best: SeedRun, study: Study, again_from: str | None) -
     with pushed_by(best.mlflow_run_id):
         summary = study.run(once_more, "push", {}, again_from=again_from, push=True).summary
     best.pushed = summary.pushed_version is not None
-    pushed = {
-        "pushed_version": str(summary.pushed_version or "none"),
-        "pushed_path": summary.pushed_path or "none",
-        "pushed_digest": summary.pushed_digest or "none",
-    }
-    study.tracker.tag_part(best.mlflow_run_id, pushed)
-    study.tags |= pushed
+    study.tracker.tag_part(best.run_id, summary.pushed_tags())
+    study.tags |= summary.pushed_tags()
+    if newest := latest(config.push_path):
+        study.tracker.register(lambda: champion(config.name, newest), run=best.run_id)
     return summary
 
 
@@ -128,7 +130,7 @@ def _record(report: SeedReport, best: SeedRun, study: Study) -> None:
         tracker.measure(_under("std_without_collapsed", sound.std))
     for run in report.runs:
         tracker.measure(_under(f"seed_{run.seed}", run.metrics))
-        tracker.tag_part(run.mlflow_run_id, {"collapsed": "; ".join(run.collapsed) or "no"})
+        tracker.tag_part(run.run_id, {"collapsed": "; ".join(run.collapsed) or "no"})
     tracker.measure({"collapsed": len(report.collapsed)})
     tracker.keep("seeds.json", json.dumps(asdict(report), indent=1))
     study.tags |= {

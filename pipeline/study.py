@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import keras
 
 from components import events
-from components.tracking import Part, Tracker
+from components.tracking.tracker import Part, Tracker, identity_of
 from components.verdict import Verdict
 from pipeline.build import create_pipeline
 from pipeline.config import Config, without_password
@@ -46,7 +46,8 @@ class Study:
         self._config, self._kind = config, kind
         self._began = time.perf_counter()
         run_id = datetime.datetime.now().isoformat()
-        self.tracker = Tracker(config, run_id, Part(title=f"{config.name} {kind} {run_id[:19]}", tags={"study": kind}))
+        part = Part(title=f"{config.name} {kind} {run_id[:19]}", tags={"study": kind})
+        self.tracker = Tracker(config, run_id, part, identity=identity_of(kind, config.to_json()))
         self.tags: dict[str, str] = {}
         """What is to be known of the study at a glance; tags of the parent run."""
         self.summary = Summary(
@@ -58,8 +59,8 @@ class Study:
         """Of all runs together."""
         self.step = ""
         """The step at which the last run is, or stopped."""
-        self.last_run_id: str | None = None
-        """The MLflow run of the last run, whether it came to an end or not."""
+        self.last: Summary | None = None
+        """Of the last run, whether it came to an end or not."""
         self.has_begun = False
 
     @contextmanager
@@ -78,7 +79,7 @@ class Study:
                 self.summary.status, self.summary.error = "failed", str(error)
                 raise
             finally:
-                self.tracker.finish(status, {"status": self.summary.status, **self.tags}, None, None)
+                self.tracker.finish(status, {"status": self.summary.status, **self.tags})
                 self.summary.mlflow_run_id = self.tracker.mlflow_run_id
                 self.summary.tracking_problem = self.tracker.problem
                 self.summary.seconds = round(time.perf_counter() - self._began, 1)
@@ -91,12 +92,12 @@ class Study:
         # was killed is found again; and the memory of the run before is free.
         keras.utils.clear_session()
         self.step = ""
-        part = Part(title=f"{config.name} {title}", tags={"study": self._kind, **tags}, parent=self.tracker.mlflow_run_id)
+        part = Part(title=f"{config.name} {title}", tags={"study": self._kind, **tags}, parent=self.tracker)
         engine = LocalEngine(config, again_from, part)
         try:
             engine.run(create_pipeline(config, push=push))
         finally:
-            self.last_run_id = engine.summary.mlflow_run_id
+            self.last = engine.summary
             self.summary.steps += [{**step, "run": title} for step in engine.summary.steps]
         if engine.verdict is None or engine.history is None:
             raise AssertionError("a line that has run to its end has trained and judged a model")

@@ -47,6 +47,8 @@ class Summary:
     """Folder of the versions."""
     fresh_push: bool = False
     """Whether this very run has put the version there."""
+    run_id: str | None = None
+    """TFX's, by which the MLflow run is tagged; of a run that was resumed, the first one."""
     mlflow_run_id: str | None = None
     mlflow_uri: str | None = None
     tracking_problem: str | None = None
@@ -57,6 +59,23 @@ class Summary:
     """name, seconds, cached, and the reasons for which a step was not taken from the cache."""
     seconds: float = 0.0
     log: str | None = None
+
+    def tags(self) -> dict[str, str]:
+        """What is to be seen of a run at a glance in MLflow."""
+        return {
+            "status": self.status,
+            "blessed": str(self.blessed).lower(),
+            "reasons": "; ".join(self.reasons) or "none",
+            **self.pushed_tags(),
+            "anomalies_allowed": str(self.anomalies_allowed).lower(),
+        }
+
+    def pushed_tags(self) -> dict[str, str]:
+        return {
+            "pushed_version": str(self.pushed_version or "none"),
+            "pushed_path": self.pushed_path or "none",
+            "pushed_digest": self.pushed_digest or "none",
+        }
 
     def write(self, config: Config) -> Path:
         """Replaces the workspace's summary in one go: a reader never sees half of it."""

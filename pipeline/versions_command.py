@@ -1,4 +1,4 @@
-"""`bertline rollback` and `bertline lineage`: pushed versions, taken back and told about."""
+"""`bertline rollback`, `bertline lineage` and `bertline sync`: pushed versions, taken back and told about."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from pathlib import Path
 
 import click
 
+from components.publish import Pushed
 from pipeline import summary
+from pipeline.config import SPOOL
 from pipeline.errors import BertlineError
+
+_SECONDS = 15.0  # for which a store is waited for
 
 
 def destination_of(name: str | None, workspace: str) -> Path:
@@ -34,7 +38,7 @@ def rollback(name: str | None, to: int | None, workspace: str) -> None:
 
     NAME is a pipeline's (that of the last run by default). The newest version gets a name that servers do not read, as
     withdrawn-7; a server that runs goes back without failing a request. Nothing is deleted, no number is given twice, and a
-    later run does not push a withdrawn model again.
+    later run does not push a withdrawn model again. MLflow's alias champion follows.
 
     \b
     bertline rollback                 the last run's pipeline, one version back
@@ -50,6 +54,47 @@ def rollback(name: str | None, to: int | None, workspace: str) -> None:
             click.echo(f"{what}: version {', '.join(map(str, versions))}")
     already = "" if done.withdrawn or done.restored else " already"
     click.echo(f"served{already}: version {done.served.version}  {done.served.path}")
+    if not already:
+        tell_registry(done.served, folder, workspace)
+
+
+def tell_registry(served: Pushed, folder: Path, workspace: str) -> None:
+    """Lets MLflow's alias `champion` follow; a store that is down is told later."""
+    from components.store import is_there
+    from components.tracking.models import champion
+    from components.tracking.sync import note_model, send_all
+    from pipeline.lineage import store_of
+
+    uri, spool = store_of(workspace), Path(workspace) / SPOOL
+    if not is_there(uri):
+        return  # nothing here was ever recorded
+    name = served.card.get("pipeline") or folder.name
+    note_model(spool, uri, name, champion(name, served))
+    left = send_all(spool, lambda line: None, patience=_SECONDS)
+    told = "`bertline sync` tells it later" if left else f"its alias champion is version {served.version} now"
+    why = next((f": {one.problem}" for one in left if one.problem), "")
+    click.echo(f"MLflow: {told}{why}")
+
+
+@click.command()
+@click.option("--workspace", default="workspace", show_default=True)
+def sync(workspace: str) -> None:
+    """Tell MLflow what it could not be told yet.
+
+    A run goes on when its MLflow store is down, slow or full, or refuses. What the store did not take is kept in the
+    workspace, in order; the next run sends it, and so does this command. Nothing is recorded twice. The password or token
+    of a store stands in MLFLOW_TRACKING_PASSWORD or MLFLOW_TRACKING_TOKEN, as for MLflow itself.
+
+    Exit code: 0 MLflow has everything, 1 something is left.
+    """
+    from components.tracking.sync import send_all
+
+    left = send_all(Path(workspace) / SPOOL, click.echo)
+    for one in left:
+        click.echo(f"not sent: {one.name}: {one.problem or 'another process is sending'}", err=True)
+    if left:
+        raise BertlineError("MLflow does not have everything yet; mend the store, and give this command again.")
+    click.echo("MLflow has everything.")
 
 
 @click.command()

@@ -18,6 +18,9 @@ WARM_UP = Path("assets.extra") / "tf_serving_warmup_requests"
 ENCODER = Path("assets.extra") / "encoder"
 """The Hugging Face folder of an encoder that other trainings may start from, inside each model that was pre-trained."""
 
+WITHDRAWN = "withdrawn-"
+"""Before the number of a version that servers are not to load any more."""
+
 
 def read_card(folder: str | Path) -> dict[str, Any]:
     """What a model says of itself; empty when it is not of this line."""

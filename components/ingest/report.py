@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -29,6 +30,8 @@ class Tally:
     excluded: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     kept: Counter[str] = field(default_factory=Counter)
+    digests: Counter[str] = field(default_factory=Counter)
+    """Of each split, the sum of its rows' hashes: the same whatever the order in which they are read."""
     labels: dict[str, Counter[str]] = field(default_factory=lambda: {split: Counter() for split in SPLITS})
     incomplete: Counter[str] = field(default_factory=Counter)
     places: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
@@ -52,11 +55,15 @@ class Tally:
                 self.incomplete[what] += 1
                 self._add_places(what, [(row.file, row.line)])
 
+    def add_example(self, split: str, example: bytes) -> None:
+        self.digests[split] += int.from_bytes(hashlib.sha256(example).digest()[:16], "big")
+
     def merge(self, other: Tally) -> None:
         self.rows += other.rows
         self.excluded += other.excluded
         self.reasons += other.reasons
         self.kept += other.kept
+        self.digests += other.digests
         self.incomplete += other.incomplete
         self.unreadable = sorted(self.unreadable + other.unreadable)
         for split, counts in other.labels.items():
@@ -78,6 +85,7 @@ class Tally:
             "files": [file.path for file in files],
             "rows": self.rows,
             "kept": {split: self.kept[split] for split in SPLITS},
+            "digests": {split: f"{self.digests[split] % 2**128:032x}" for split in SPLITS},
             "excluded": self.excluded,
             "quarantined": self.reasons.total(),
             "reasons": dict(sorted(self.reasons.items())),

@@ -59,7 +59,9 @@ class ReadFile(beam.DoFn):
             elif result is not None:
                 order = hashlib.sha256(f"{index}:{row.line}".encode()).digest()[:12]
                 shard = int.from_bytes(order[-4:], "big") % self._shards
-                yield (result.split, shard), (order, make_example(result.features))
+                example = make_example(result.features)
+                tally.add_example(result.split, example)
+                yield (result.split, shard), (order, example)
         yield beam.pvalue.TaggedOutput(self.TALLIES, tally)
 
 

@@ -18,7 +18,7 @@ from pipeline.config.data import (
 from pipeline.config.model import SIZES, ModelConfig
 from pipeline.config.pretraining import PhaseConfig, PretrainingConfig
 from pipeline.config.results import EvaluationConfig, PushConfig, ServeCheckConfig, TrackingConfig
-from pipeline.config.run import BeamConfig, Config, task_names
+from pipeline.config.run import SPOOL, BeamConfig, Config, task_names
 from pipeline.config.search import RangeConfig, SearchConfig, Values
 from pipeline.config.text import Reading, TextConfig
 from pipeline.config.training import Sampling, TrainingConfig
@@ -40,6 +40,7 @@ __all__ = [
     "RangeConfig",
     "Reading",
     "SIZES",
+    "SPOOL",
     "Sampling",
     "Scheme",
     "SearchConfig",

@@ -19,6 +19,9 @@ from pipeline.config.text import TextConfig
 from pipeline.config.training import TrainingConfig
 from pipeline.config.wording import nearest
 
+SPOOL = "tracking"
+"""Folder of a workspace; see `components/tracking`."""
+
 
 class BeamConfig(Frozen):
     args: tuple[str, ...] = ("--direct_running_mode=in_memory", "--direct_num_workers=1")
@@ -116,6 +119,11 @@ class Config(Frozen):
     @property
     def push_path(self) -> Path:
         return Path(self.push.destination) if self.push.destination else Path(self.workspace) / "models" / self.name
+
+    @property
+    def spool_path(self) -> Path:
+        """What is to be told to MLflow, until it is told."""
+        return Path(self.workspace) / SPOOL
 
     @property
     def tracking_uri(self) -> str:

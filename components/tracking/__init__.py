@@ -1,0 +1,13 @@
+"""The record of every run in MLflow, never in the way of the run.
+
+    tracker.py     what the line tells of a run, appended to a journal
+    journal.py     the journal, a file in the workspace
+    process.py     starts the sender, a process of its own
+    sender.py      reads journals and tells MLflow, again and again until it is told
+    operations.py  what each entry of a journal is in MLflow
+    registry.py    models, versions and aliases
+    files.py       which files of a run's steps are kept
+    system.py      versions, commit and load
+
+The sender imports MLflow, which takes seconds; the line does not.
+"""

@@ -1,0 +1,78 @@
+"""Which files of a run's steps are kept with its record, and what is drawn from them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+HISTORY = "history.jsonl"
+_MOST_BYTES = 200 << 20
+
+
+class Kept(NamedTuple):
+    output: str
+    """The artifact's name among the step's outputs."""
+    pattern: str
+    name: str
+    """In MLflow; `{folder}` is that of the file."""
+    pictures: tuple[str, ...] = ()
+
+
+_OF_STEP: Mapping[str, tuple[Kept, ...]] = {
+    "Ingest": (
+        Kept("report", "report.json", "data/report.json"),
+        Kept("report", "quarantine.jsonl", "data/quarantine.jsonl"),
+    ),
+    "StatisticsGen": (Kept("statistics", "*/FeatureStats.pb", "data/statistics/{folder}.pb"),),
+    "Schema": (Kept("schema", "schema.pbtxt", "data/schema.pbtxt"),),
+    "ExampleValidator": (
+        Kept("anomalies", "report.json", "data/anomalies.json"),
+        Kept("anomalies", "report.txt", "data/anomalies.txt"),
+    ),
+    "Vocabulary": (Kept("vocabulary", "vocab.txt", "vocab.txt"),),
+    "Trainer": (Kept("model_run", HISTORY, f"training/{HISTORY}", ("learning_curves",)),),
+    "Evaluator": (
+        Kept("evaluation", "verdict.json", "verdict.json", ("confusion_matrix",)),
+        Kept("evaluation", "rows.parquet", "evaluation/rows.parquet", ("rows",)),
+    ),
+    "ServeCheck": (Kept("served", "serve_check.json", "serve_check.json"),),
+}
+
+
+def files_of(step: str, outputs: Mapping[str, str]) -> Iterator[tuple[Path, str, tuple[str, ...]]]:
+    """Path, name in MLflow, and the kinds of pictures, of each file that is there and says something.
+
+    Args:
+      outputs: the folder of each of the step's artifacts.
+    """
+    for kept in _OF_STEP.get(step, ()):
+        for path in sorted(Path(outputs[kept.output]).glob(kept.pattern)) if kept.output in outputs else ():
+            if 0 < path.stat().st_size <= _MOST_BYTES:
+                yield path, kept.name.format(folder=path.parent.name.removeprefix("Split-")), kept.pictures
+
+
+def draw(kind: str, path: Path, task: str) -> dict[str, Any]:
+    """Pictures (matplotlib's figures) and texts by their names in MLflow."""
+    return _DRAWN[kind](path, task)
+
+
+def _learning_curves(path: Path, task: str) -> dict[str, Any]:
+    from components.plots import learning_curves
+
+    return {"learning_curves.png": learning_curves([json.loads(line) for line in path.read_text().splitlines()])}
+
+
+def _confusion_matrix(path: Path, task: str) -> dict[str, Any]:
+    from components.plots import confusion_matrix
+    from components.verdict import Verdict
+
+    verdict = Verdict.from_json(path.read_text())
+    return {"confusion_matrix.png": confusion_matrix(verdict)} if verdict.confusion else {}
+
+
+_DRAWN: Mapping[str, Callable[[Path, str], dict[str, Any]]] = {
+    "learning_curves": _learning_curves,
+    "confusion_matrix": _confusion_matrix,
+}

@@ -1,0 +1,50 @@
+"""What the registry is told of a model, from the model's own folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from components.publish import Pushed, model_digest
+from components.tracking.journal import Operation
+from components.tracking.registry import CANDIDATE, CHAMPION
+from models.answers import plain
+from serving.contract import read_card
+
+
+def candidate(name: str, folder: str | Path) -> Operation:
+    """A model that was trained."""
+    return {**_described(name, Path(folder), model_digest(folder), (CANDIDATE,)), **_sample(Path(folder))}
+
+
+def champion(name: str, pushed: Pushed) -> Operation:
+    """The version that servers load."""
+    digest = pushed.card.get("digest") or model_digest(pushed.path)
+    return {**_described(name, pushed.path, digest, (CHAMPION,)), "version": pushed.version}
+
+
+def _described(name: str, folder: Path, digest: str, aliases: Sequence[str]) -> Operation:
+    card = read_card(folder)
+    return {
+        "name": name,
+        "digest": digest,
+        "path": str(folder.absolute()),
+        "task": card.get("task", "unknown"),
+        "inputs": card.get("text_keys", ["text"]),
+        "aliases": list(aliases),
+    }
+
+
+def _sample(folder: Path) -> dict[str, Any]:
+    """A request that the model brings along, and its answer as a caller of the registered model gets it."""
+    from components.serve_check import read_samples
+    from models.task import get_task
+
+    samples = read_samples(folder)
+    if not samples:
+        return {}
+    sample = samples[len(samples) // 2]
+    asked, given = ({key: value[0] for key, value in part.items()} for part in (sample.inputs, sample.outputs))
+    as_json = get_task(read_card(folder)["task"]).plain or plain
+    return {"example": plain(asked), "answer": as_json(given)}

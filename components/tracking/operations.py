@@ -1,0 +1,271 @@
+"""What each entry of a journal is in MLflow. Each may be done again without being recorded again."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from components.store import quiet
+from components.tracking import files, registry
+from components.tracking.journal import NOTHING, Journal, Operation, State, journals
+from components.tracking.names import valid_name
+
+# A sender tries again by itself: it must not hang in one call for the minutes that MLflow would.
+_PATIENCE = {
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
+    "MLFLOW_ENABLE_ASYNC_TRACE_LOGGING": "false",
+}
+_FOR_GOOD = ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS", "INVALID_STATE")
+_PARENT = "mlflow.parentRunId"  # by which MLflow's own pages show one run under another
+_MAX_PARAM, _MAX_TAG, _MAX_KEY, _BATCH = 6000, 5000, 250, 100
+
+
+class Unresolved(Exception):
+    """The entry is about a run that MLflow does not have yet; another journal will open it."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where entries come from."""
+
+    journal: Journal
+    head: Operation
+    spool: Path
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether the same call may go well another time."""
+    from mlflow.exceptions import MlflowException
+
+    if isinstance(error, MlflowException):
+        return error.error_code not in _FOR_GOOD
+    return isinstance(error, OSError)  # requests' errors are such as well
+
+
+class Store:
+    """An MLflow store that is told of runs."""
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+        self._client: Any = None
+        self._found: dict[str, str] = {}  # key of a run -> its id
+
+    @property
+    def client(self) -> Any:
+        if self._client is None:
+            for name, value in _PATIENCE.items():
+                os.environ.setdefault(name, value)
+            quiet()
+            import mlflow
+
+            # Its registry looks for models in the store that is set for the whole process.
+            mlflow.set_tracking_uri(self._uri)
+            self._client = mlflow.MlflowClient(tracking_uri=self._uri, registry_uri=self._uri)
+        return self._client
+
+    def apply(self, entry: Entry, operations: Sequence[Operation], state: State) -> State:
+        """Does one operation, or several of metrics; returns the state with what became known by it."""
+        first = operations[0]
+        what = first["do"]
+        if what == "open":
+            return self._open(entry, first, state)
+        if state.mlflow_run_id is None and what != "model":
+            return state  # nothing to write about: a journal that is about a model alone
+        if what == "metrics":
+            self._log_metrics(str(state.mlflow_run_id), [metric for each in operations for metric in each["metrics"]])
+        else:
+            self._do[what](self, entry, first, state)
+        return state
+
+    def _open(self, entry: Entry, operation: Operation, state: State) -> State:
+        """Finds the run, where an answer of MLflow was lost, or makes it."""
+        experiment_id = self._experiment(operation)
+        if operation.get("title") is None:
+            return replace(state, experiment_id=experiment_id)
+        run_id = self._find(operation["key"], experiment_id)
+        if run_id is None:
+            tags = {name: value[:_MAX_TAG] for name, value in operation["tags"].items()}
+            if operation["parent"]:
+                tags[_PARENT] = self._run_of(operation["parent"], entry, experiment_id)
+            run = self.client.create_run(experiment_id, operation["time"], tags, operation["title"][:_MAX_KEY])
+            run_id = run.info.run_id
+        self._found[operation["key"]] = run_id
+        return replace(state, experiment_id=experiment_id, mlflow_run_id=run_id)
+
+    def _experiment(self, operation: Operation) -> str:
+        from mlflow.exceptions import MlflowException
+
+        name = operation["experiment"]
+        found = self.client.get_experiment_by_name(name)
+        if found is None:
+            try:
+                return self.client.create_experiment(name, operation["artifacts"])
+            except MlflowException as error:
+                if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                    raise
+                found = self.client.get_experiment_by_name(name)  # another sender was quicker
+        if found.lifecycle_stage != "active":
+            raise MlflowException(f"the experiment {name} is deleted; restore it, or set tracking.experiment to another")
+        return found.experiment_id
+
+    def _find(self, key: str, experiment_id: str) -> str | None:
+        runs = self.client.search_runs([experiment_id], f"tags.line_run_id = '{key}'", max_results=1)
+        return runs[0].info.run_id if runs else None
+
+    def _run_of(self, key: str, entry: Entry, experiment_id: str) -> str:
+        """The id of the run of another journal."""
+        if key not in self._found:
+            found = self._find(key, experiment_id)
+            if found is None:
+                raise Unresolved(key)
+            self._found[key] = found
+        return self._found[key]
+
+    def _addressed(self, entry: Entry, operation: Operation, state: State) -> str | None:
+        """The run that an entry is about: its own, or the one that it names; None where that will never be there."""
+        key = operation.get("run")
+        if not key:
+            return state.mlflow_run_id
+        try:
+            return self._run_of(key, entry, str(state.experiment_id))
+        except Unresolved:
+            if any(journal.head.get("key") == key for journal in journals(entry.spool)):
+                raise
+            return None
+
+    def _log_metrics(self, run_id: str, metrics: Sequence[Sequence[Any]]) -> None:
+        from mlflow.entities import Metric
+
+        made = [Metric(*metric) for metric in metrics]
+        for begin in range(0, len(made), 10 * _BATCH):
+            self.client.log_batch(run_id, metrics=made[begin : begin + 10 * _BATCH])
+
+    def _log_params(self, entry: Entry, operation: Operation, state: State) -> None:
+        from mlflow.entities import Param
+
+        params = [Param(valid_name(key), _cut(value, _MAX_PARAM)) for key, value in operation["params"].items()]
+        for begin in range(0, len(params), _BATCH):
+            self.client.log_batch(state.mlflow_run_id, params=params[begin : begin + _BATCH])
+
+    def _tag(self, entry: Entry, operation: Operation, state: State) -> None:
+        if run_id := self._addressed(entry, operation, state):
+            self._set_tags(run_id, operation["tags"])
+
+    def _set_tags(self, run_id: str, tags: Mapping[str, str]) -> None:
+        from mlflow.entities import RunTag
+
+        made = [RunTag(valid_name(key), _cut(str(value), _MAX_TAG)) for key, value in tags.items()]
+        for begin in range(0, len(made), _BATCH):
+            self.client.log_batch(run_id, tags=made[begin : begin + _BATCH])
+
+    def _log_file(self, entry: Entry, operation: Operation, state: State) -> None:
+        path, name = entry.journal.folder / operation["file"], Path(operation["name"])
+        # MLflow names a file in the store as it is named here.
+        renamed = path.with_name(f"as-{path.name}") / name.name
+        renamed.parent.mkdir(exist_ok=True)
+        if not renamed.exists():
+            os.link(path, renamed)
+        folder = "" if name.parent == Path() else name.parent.as_posix()
+        self.client.log_artifact(state.mlflow_run_id, str(renamed), folder or None)
+
+    def _draw(self, entry: Entry, operation: Operation, state: State) -> None:
+        drawn = files.draw(operation["kind"], entry.journal.folder / operation["file"], operation["task"])
+        for name, picture in drawn.items():
+            if isinstance(picture, str):
+                self.client.log_text(state.mlflow_run_id, picture, name)
+            else:
+                self.client.log_figure(state.mlflow_run_id, picture, name)
+
+    def _log_inputs(self, entry: Entry, operation: Operation, state: State) -> None:
+        from mlflow.entities import Dataset, DatasetInput, InputTag
+
+        for split in operation["splits"]:
+            dataset = Dataset(
+                name=f"{operation['name']} {split['name']}"[:500],
+                digest=split["digest"][:36],
+                source_type="local",
+                source=json.dumps({"uri": split["files"][0], "files": split["files"][:100]}),
+                profile=json.dumps({"num_rows": split["rows"]}),
+            )
+            context = {"train": "training", "eval": "evaluation"}.get(split["name"], split["name"])
+            self.client.log_inputs(state.mlflow_run_id, [DatasetInput(dataset, [InputTag("mlflow.data.context", context)])])
+
+    def _log_step(self, entry: Entry, operation: Operation, state: State) -> None:
+        name, run_id = operation["name"], str(state.mlflow_run_id)
+        tags = {f"step.{name}": "cached" if operation["cached"] else "run"}
+        if operation["execution"] is not None:
+            tags[f"mlmd.execution.{name}"] = str(operation["execution"])
+        tags |= {f"mlmd.artifact.{name}.{output}": str(number) for output, number in operation["artifacts"].items()}
+        self._log_metrics(run_id, [(f"step/{name}/seconds", operation["seconds"], operation["end"], 0)])
+        self._set_tags(run_id, tags)
+
+    def _log_steps(self, entry: Entry, operation: Operation, state: State) -> None:
+        """The steps as spans of a trace, which MLflow draws along the time."""
+        key = entry.head["key"]
+        steps = operation["steps"]
+        if not steps or self.client.search_traces(
+            locations=[state.experiment_id], filter_string=f"tags.line_run_id = '{key}'", max_results=1
+        ):
+            return
+        first, last = min(step["begin"] for step in steps), max(step["end"] for step in steps)
+        trace = self.client.start_trace(
+            operation["title"],
+            experiment_id=state.experiment_id,
+            run_id=state.mlflow_run_id,
+            start_time_ns=first * 10**6,
+            tags={"line_run_id": key},
+        )
+        for step in steps:
+            attributes = {name: step[name] for name in ("cached", "reasons", "execution")}
+            span = self.client.start_span(
+                step["name"], trace.trace_id, trace.span_id, attributes=attributes, start_time_ns=step["begin"] * 10**6
+            )
+            self.client.end_span(trace.trace_id, span.span_id, end_time_ns=step["end"] * 10**6)
+        for step in operation["unfinished"]:
+            span = self.client.start_span(step["name"], trace.trace_id, trace.span_id, start_time_ns=step["begin"] * 10**6)
+            self.client.end_span(trace.trace_id, span.span_id, status="ERROR")
+        status = "ERROR" if operation["unfinished"] else "OK"
+        self.client.end_trace(trace.trace_id, status=status, end_time_ns=last * 10**6)
+
+    def _reopen(self, entry: Entry, operation: Operation, state: State) -> None:
+        self.client.update_run(state.mlflow_run_id, status="RUNNING")
+        self._set_tags(str(state.mlflow_run_id), {"resumed_as": operation["line_run_id"]})
+
+    def _register(self, entry: Entry, operation: Operation, state: State) -> None:
+        run_id = self._addressed(entry, operation, state)
+        registry.record(self.client, operation, str(state.experiment_id), run_id)
+
+    def _end(self, entry: Entry, operation: Operation, state: State) -> None:
+        self.client.set_terminated(state.mlflow_run_id, operation["status"], operation["time"])
+
+    def _pass(self, entry: Entry, operation: Operation, state: State) -> None:
+        """For those who read the journal, and not for MLflow."""
+
+    _do: Mapping[str, Callable[[Store, Entry, Operation, State], None]] = {
+        "params": _log_params,
+        "tags": _tag,
+        "file": _log_file,
+        "picture": _draw,
+        "inputs": _log_inputs,
+        "step": _log_step,
+        "steps": _log_steps,
+        "model": _register,
+        "reopen": _reopen,
+        "end": _end,
+        "part": _pass,
+        "abandon": _pass,
+        NOTHING: _pass,
+    }
+
+
+def _cut(value: str, length: int) -> str:
+    """What is too long for MLflow ends with a word that says so; the whole config is a file of the run."""
+    if len(value) <= length:
+        return value
+    note = f"… ({len(value):,} characters; config.json has them all)"
+    return value[: length - len(note)] + note

@@ -1,0 +1,369 @@
+"""The record of one run, as the line writes it: into a journal, from which a sender of its own tells MLflow."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from components import events
+from components.tracking import system
+from components.tracking.files import files_of
+from components.tracking.journal import KILLED, Journal, Operation, now, resumable
+from components.tracking.names import valid_name
+from components.tracking.process import Sender
+from components.verdict import Verdict
+from pipeline.config import Config, without_password
+
+_STEPWISE = ("train/", "eval_epoch/", "system/")
+"""Metrics with a value a step: a training that goes on repeats the steps since its last checkpoint."""
+_PROBLEM_SECONDS = 1.0
+_STALL_SECONDS = 30.0  # a new sqlite store takes MLflow several seconds to make on two busy cores
+_FINISH_SECONDS = 120.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """What a run is among several, as of seeds: one of them, or the one that they stand under."""
+
+    title: str
+    tags: Mapping[str, str] = field(default_factory=dict)
+    parent: Tracker | None = None
+    """Of the run that it stands under."""
+
+
+class Tracker:
+    """One MLflow run for one run of the line. Nothing here raises, waits for a store, or fails a step.
+
+    Args:
+      run_id: TFX's; the MLflow run is found by it.
+      identity: what makes two runs the same, so that one that was killed is gone on with; none for what is never resumed.
+      sends: whether a sender is started. Without, the journal stays until another run or `bertline sync` sends it.
+
+    Example:
+      tracker = Tracker(config, run_id); tracker.start()
+      with events.listening(tracker.hear): …
+      tracker.finish("FINISHED", tags)
+    """
+
+    def __init__(
+        self, config: Config, run_id: str, part: Part | None = None, *, identity: str = "", sends: bool = True
+    ) -> None:
+        self._config, self._sends = config, sends
+        self._part = part or Part(title=f"{config.name} {run_id[:19]}")
+        self._identity = identity
+        self._line_run_id = run_id
+        self.key = run_id
+        """The run id of TFX by which the MLflow run is found: of a run that was resumed, the first one."""
+        self._journal: Journal | None = None
+        self._sender: Sender | None = None
+        self._load: system.Load | None = None
+        self._problem: str | None = None
+        self._recorded_before: Recorded = Recorded()
+        self._began: dict[str, int] = {}
+        self._steps: list[Operation] = []
+        self._mlflow_run_id: str | None = None
+
+    @property
+    def mlflow_run_id(self) -> str | None:
+        """None until MLflow has the run."""
+        if self._mlflow_run_id is None and self._journal:
+            self._mlflow_run_id = self._journal.state.mlflow_run_id
+        return self._mlflow_run_id
+
+    @property
+    def problem(self) -> str | None:
+        """Why MLflow does not have all of the run, in a sentence."""
+        return self._problem
+
+    @property
+    def parts(self) -> dict[str, str | None]:
+        """Identity -> MLflow run of each run under this one that has ended, also before it was resumed."""
+        return self._recorded_before.parts
+
+    def start(self) -> None:
+        """Opens the journal and starts the sender; takes milliseconds."""
+        if not self._config.tracking.enabled:
+            return
+        parent = self._part.parent
+        if parent and self._identity in parent.parts:  # a study that goes on takes this run from the cache
+            self._mlflow_run_id = parent.parts[self._identity]
+            return
+        with self._guarded():
+            spool = self._config.spool_path
+            self._journal = resumable(spool, self._scope, self._identity) if self._identity else None
+            if self._journal:
+                self._resume(self._journal)
+            else:
+                self._journal = Journal.create(spool, self._config.name)
+                self._open()
+            if self._sends:
+                self._sender = Sender.of(spool, self._config.tracking_uri)
+            self._load = system.Load(self._tell_load, self._recorded_before.next_step("system/"))
+            self._load.start()
+
+    def hear(self, event: events.Event) -> None:
+        """Takes an event in microseconds."""
+        if isinstance(event, events.Training):
+            self._log_record(event.record.numbers())
+        elif isinstance(event, events.StepStarted):
+            self._began[event.name] = now()
+        elif isinstance(event, events.StepFinished):
+            self._log_step(event)
+
+    def log_history(self, history: Path) -> None:
+        """The learning curve of a training that came from the cache, so that the run can be compared all the same."""
+        for line in history.read_text().splitlines():
+            self._log_record(json.loads(line))
+
+    def log_verdict(self, verdict: Verdict) -> None:
+        """Every number of the evaluation: of all rows, of slices, of classes."""
+        values = {f"eval/{metric}": value for metric, value in verdict.metrics.items()}
+        for kind, groups in (("slice", verdict.slices), ("class", verdict.classes)):
+            for name, metrics in groups.items():
+                values |= {f"{kind}/{name}/{metric}": value for metric, value in metrics.items()}
+        self.measure(values)
+
+    def log_data(self, report: Mapping[str, Any]) -> None:
+        """The splits as MLflow's datasets, by what Ingest has counted."""
+        digests = report["digests"]
+        splits = [
+            {"name": split, "digest": digests[split], "rows": rows, "files": report["files"]}
+            for split, rows in report["kept"].items()
+        ]
+        self._append({"do": "inputs", "name": self._config.name, "splits": splits})
+        rows = {f"data/{split}_rows": float(count) for split, count in report["kept"].items()}
+        others = {f"data/{what}_rows": float(report[what]) for what in ("quarantined", "excluded")}
+        self.measure({**rows, **others})
+
+    def keep_outputs(self, step: str, outputs: Mapping[str, str]) -> None:
+        """What of a step's artifacts is to be looked at, as files and pictures of the run.
+
+        Args:
+          outputs: the folder of each artifact.
+        """
+        with self._guarded():
+            for path, name, pictures in files_of(step, outputs):
+                self._keep(path, name, pictures)
+
+    def register(self, described: Callable[[], Operation], *, run: str | None = None) -> None:
+        """A model, for the registry.
+
+        Args:
+          described: gives what `models.py` says of it.
+          run: the key of the run that has made it; this one by default.
+        """
+        with self._guarded():
+            if self._journal:
+                self._journal.append({"do": "model", **described(), **({"run": run} if run else {})})
+
+    def measure(self, values: Mapping[str, float | None]) -> None:
+        """Numbers of the run as a whole; what is not known is left out."""
+        self._log({name: value for name, value in values.items() if value is not None}, 0)
+
+    def keep(self, name: str, text: str) -> None:
+        """A text as a file of the run."""
+        with self._guarded():
+            if self._journal:
+                self._append({"do": "file", "file": self._journal.keep_text(text, name), "name": name})
+
+    def tag_part(self, key: str | None, tags: Mapping[str, str]) -> None:
+        """Tags of a run that stands under this one."""
+        if key:
+            self._append({"do": "tags", "tags": dict(tags), "run": key})
+
+    def finish(self, status: str, tags: Mapping[str, str]) -> None:
+        """Closes the run, and waits for the sender as long as it gets on.
+
+        Args:
+          status: MLflow's: FINISHED, FAILED or KILLED.
+        """
+        if not self._journal:
+            return
+        if self._load:
+            self._load.stop()
+        self._append({"do": "tags", "tags": dict(tags)})
+        if status != KILLED:  # what was killed may go on, and is drawn when it has come to its end
+            unfinished = [{"name": name, "begin": began} for name, began in self._began.items()]
+            self._append({"do": "steps", "title": self._part.title, "steps": self._steps, "unfinished": unfinished})
+        self._append({"do": "end", "status": status, "time": now()})
+        if self._sender:
+            self._wait(self._journal, self._sender)
+        known, parent = self.mlflow_run_id, self._part.parent  # before the journal may go
+        if parent and self._identity and status != KILLED:
+            parent.note_part(self._identity, known)
+        self._journal.release()
+        if self._sender:  # which now removes the journal, if all is sent
+            self._sender.release()
+
+    def note_part(self, identity: str, mlflow_run_id: str | None) -> None:
+        """A run under this one has ended, and is not recorded again when this one goes on after it was killed."""
+        self.parts[identity] = mlflow_run_id
+        self._append({"do": "part", "identity": identity, "mlflow_run_id": mlflow_run_id})
+
+    @property
+    def _scope(self) -> str:
+        among = json.dumps(dict(self._part.tags), sort_keys=True) if self._part.tags else ""
+        return f"{self._config.name} {self._part.parent.key if self._part.parent else ''} {among}"
+
+    def _open(self) -> None:
+        config, part = self._config, self._part
+        local = config.tracking_uri.startswith("sqlite:")
+        tags = {"pipeline": config.name, "line_run_id": self.key, **part.tags, **system.commit()}
+        if config.tracking.encoder_run:
+            tags["encoder_run"] = config.tracking.encoder_run
+        self._append(
+            {
+                "do": "open",
+                "key": self.key,
+                "scope": self._scope,
+                "identity": self._identity,
+                "parent": part.parent.key if part.parent else None,
+                "uri": without_password(config.tracking_uri),
+                "experiment": config.tracking.experiment or config.name,
+                # A local store keeps its files in the workspace; a server decides for itself.
+                "artifacts": (Path(config.workspace) / "mlflow-artifacts").as_uri() if local else None,
+                "title": part.title,
+                "tags": tags,
+                "time": now(),
+            }
+        )
+        self._append(
+            {"do": "params", "params": {name: str(value) for name, value in {**config.flat(), **system.versions()}.items()}}
+        )
+        self.keep("config.json", json.dumps(config.model_dump(mode="json"), indent=1))
+
+    def _resume(self, journal: Journal) -> None:
+        self._recorded_before = Recorded.of(journal)
+        self._steps = list(self._recorded_before.steps.values())
+        self.key = journal.head["key"]
+        self._append({"do": "reopen", "time": now(), "line_run_id": self._line_run_id})
+
+    def _log_record(self, record: Mapping[str, Any]) -> None:
+        kind = "eval_epoch" if "eval_loss" in record else "train"
+        values = {
+            f"{kind}/{key.removeprefix('eval_')}": value
+            for key, value in record.items()
+            if key not in ("step", "total_steps") and not math.isnan(value)  # a task without right and wrong answers
+        }
+        self._log(values, record["step"])
+
+    def _log_step(self, event: events.StepFinished) -> None:
+        began = self._began.pop(event.name, now() - int(event.seconds * 1000))
+        if event.cached and event.name in self._recorded_before.steps:
+            return  # it ran before the run was killed
+        step = {
+            "do": "step",
+            "name": event.name,
+            "begin": began,
+            "end": now(),
+            "seconds": event.seconds,
+            "cached": event.cached,
+            "reasons": list(event.reasons),
+            "execution": event.execution,
+            "artifacts": dict(event.artifacts),
+        }
+        self._steps.append(step)
+        self._append(step)
+
+    def _tell_load(self, load: dict[str, float], number: int) -> None:
+        self._log(load, number)
+
+    def _log(self, values: Mapping[str, float], step: int) -> None:
+        repeated = self._recorded_before.has
+        time_now = now()
+        metrics = [
+            [valid_name(name), float(value), time_now, step] for name, value in values.items() if not repeated(name, step)
+        ]
+        if metrics:
+            self._append({"do": "metrics", "metrics": metrics})
+
+    def _keep(self, path: Path, name: str, pictures: tuple[str, ...]) -> None:
+        if self._journal:
+            kept = self._journal.keep(path)
+            self._append({"do": "file", "file": kept, "name": name})
+            for kind in pictures:
+                self._append({"do": "picture", "kind": kind, "file": kept, "task": self._config.task})
+
+    def _append(self, operation: Operation) -> None:
+        with self._guarded():
+            if self._journal:
+                self._journal.append(operation)
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """A record that cannot be kept, as on a full disk, is told of at the end, and nothing else."""
+        try:
+            yield
+        except Exception as error:
+            if self._problem is None:
+                logging.exception("tracking")
+                self._problem = f"the record of this run could not be kept: {str(error) or type(error).__name__}"
+
+    def _wait(self, journal: Journal, sender: Sender) -> None:
+        """Until MLflow has everything, or does not take more."""
+        began = moved = time.monotonic()
+        state = journal.state
+        sender.hurry()
+        while not journal.is_sent and sender.is_alive:
+            before, state = state, journal.state
+            at = time.monotonic()
+            moved = at if state.sent != before.sent else moved
+            if at - moved > (_PROBLEM_SECONDS if state.problem else _STALL_SECONDS) or at - began > _FINISH_SECONDS:
+                break
+            time.sleep(0.05)
+        state = journal.state
+        if self._problem is None and not journal.is_sent:
+            why = state.problem or "it did not answer in time"
+            self._problem = f"{why}; what MLflow lacks is kept, and sent by the next run or `bertline sync`"
+        elif self._problem is None and state.refused:
+            others = f", and {len(state.refused) - 1} more" if len(state.refused) > 1 else ""
+            self._problem = f"MLflow refused a part of the record: {state.refused[0]}{others}"
+
+
+@dataclass
+class Recorded:
+    """What a journal holds of a run that goes on."""
+
+    last_steps: dict[str, int] = field(default_factory=dict)
+    steps: dict[str, Operation] = field(default_factory=dict)
+    parts: dict[str, str | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, journal: Journal) -> Recorded:
+        found = cls()
+        for operation, _ in journal.operations():
+            if operation["do"] == "metrics":
+                for name, _, _, step in operation["metrics"]:
+                    if name.startswith(_STEPWISE):
+                        found.last_steps[name] = max(step, found.last_steps.get(name, 0))
+            elif operation["do"] == "step":
+                found.steps[operation["name"]] = operation
+            elif operation["do"] == "part":
+                found.parts[operation["identity"]] = operation["mlflow_run_id"]
+        return found
+
+    def has(self, name: str, step: int) -> bool:
+        return step <= self.last_steps.get(valid_name(name), -1)
+
+    def next_step(self, prefix: str) -> int:
+        return max((step + 1 for name, step in self.last_steps.items() if name.startswith(prefix)), default=0)
+
+
+def identity_of(*parts: bytes | str) -> str:
+    """
+    >>> identity_of("a", "bc") == identity_of("ab", "c")
+    False
+    """
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part if isinstance(part, bytes) else part.encode()
+        digest.update(b"%d " % len(data) + data)
+    return digest.hexdigest()
