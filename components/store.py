@@ -5,6 +5,7 @@ Asking changes nothing: MLflow makes a store that is not there, so it is looked 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -26,6 +27,25 @@ def open_store(uri: str) -> Any:
     from mlflow.tracking import MlflowClient
 
     return MlflowClient(tracking_uri=uri)
+
+
+def make_ready(uri: str) -> None:
+    """Makes the tables of a new sqlite store, once and whole.
+
+    MLflow makes them one by one when it first opens the file: two processes that do so at once, or one that is killed over
+    it, leave a store that can never be opened again. Here they are made in another file, which then gets the name.
+    """
+    path = _sqlite_path(uri)
+    if path is None or is_there(uri) or not path.parent.is_dir():
+        return
+    with path.with_name(f"{path.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if path.is_file() and path.stat().st_size:
+            return
+        unfinished = path.with_name(f"{path.name}.new")
+        unfinished.unlink(missing_ok=True)
+        open_store(f"sqlite:///{unfinished.absolute()}").search_experiments(max_results=1)
+        os.replace(unfinished, path)
 
 
 def quiet() -> None:
@@ -60,9 +80,7 @@ def asking(uri: str, what: str) -> Iterator[Any]:
 
 def is_there(uri: str) -> bool:
     """Whether a store of this machine is there; a server is there or says so itself."""
-    kind, _, rest = uri.partition("://")
-    if kind.startswith("sqlite"):
-        path = Path(rest.removeprefix("/").partition("?")[0])
+    if path := _sqlite_path(uri):
         if not path.is_file():
             return False
         try:
@@ -72,6 +90,12 @@ def is_there(uri: str) -> bool:
             return False
     parts = urlsplit(uri)
     return parts.scheme not in ("", "file") or Path(unquote(parts.path)).is_dir()
+
+
+def _sqlite_path(uri: str) -> Path | None:
+    """The file of an sqlite store; None for a store of another kind."""
+    kind, _, rest = uri.partition("://")
+    return Path(rest.removeprefix("/").partition("?")[0]) if kind.startswith("sqlite") else None
 
 
 @contextmanager

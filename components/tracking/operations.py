@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from components.store import quiet
+from components.store import make_ready, quiet
 from components.tracking import files, registry
 from components.tracking.journal import NOTHING, Journal, Operation, State, journals
 from components.tracking.names import valid_name
@@ -21,6 +22,7 @@ _PATIENCE = {
     "MLFLOW_ENABLE_ASYNC_TRACE_LOGGING": "false",
 }
 _FOR_GOOD = ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS", "INVALID_STATE")
+_DEFAULT = "MLFLOW_TRACKING_URI"
 _PARENT = "mlflow.parentRunId"  # by which MLflow's own pages show one run under another
 _MAX_PARAM, _MAX_TAG, _MAX_KEY, _BATCH = 6000, 5000, 250, 100
 
@@ -61,12 +63,23 @@ class Store:
             for name, value in _PATIENCE.items():
                 os.environ.setdefault(name, value)
             quiet()
-            import mlflow
+            make_ready(self._uri)
+            from mlflow import MlflowClient
 
-            # Its registry looks for models in the store that is set for the whole process.
-            mlflow.set_tracking_uri(self._uri)
-            self._client = mlflow.MlflowClient(tracking_uri=self._uri, registry_uri=self._uri)
+            self._client = MlflowClient(tracking_uri=self._uri, registry_uri=self._uri)
         return self._client
+
+    @contextmanager
+    def _as_default(self) -> Iterator[None]:
+        """MLflow's registry and its traces look at the store that is set for the whole process, and its children."""
+        import mlflow
+
+        before = os.environ.get(_DEFAULT)
+        mlflow.set_tracking_uri(self._uri)
+        try:
+            yield
+        finally:
+            mlflow.set_tracking_uri(before)  # type: ignore[arg-type]  # None undoes it
 
     def apply(self, entry: Entry, operations: Sequence[Operation], state: State) -> State:
         """Does one operation, or several of metrics; returns the state with what became known by it."""
@@ -207,11 +220,15 @@ class Store:
     def _log_steps(self, entry: Entry, operation: Operation, state: State) -> None:
         """The steps as spans of a trace, which MLflow draws along the time."""
         key = entry.head["key"]
-        steps = operation["steps"]
-        if not steps or self.client.search_traces(
+        if not operation["steps"] or self.client.search_traces(
             locations=[state.experiment_id], filter_string=f"tags.line_run_id = '{key}'", max_results=1
         ):
             return
+        with self._as_default():
+            self._trace(operation, state, key)
+
+    def _trace(self, operation: Operation, state: State, key: str) -> None:
+        steps = operation["steps"]
         first, last = min(step["begin"] for step in steps), max(step["end"] for step in steps)
         trace = self.client.start_trace(
             operation["title"],
@@ -238,7 +255,8 @@ class Store:
 
     def _register(self, entry: Entry, operation: Operation, state: State) -> None:
         run_id = self._addressed(entry, operation, state)
-        registry.record(self.client, operation, str(state.experiment_id), run_id)
+        with self._as_default():
+            registry.record(self.client, operation, str(state.experiment_id), run_id)
 
     def _end(self, entry: Entry, operation: Operation, state: State) -> None:
         self.client.set_terminated(state.mlflow_run_id, operation["status"], operation["time"])

@@ -90,19 +90,31 @@ def replay(journal: Journal, store: Store, spool: Path, progress: Progress = lam
     entry = Entry(journal, journal.head, spool)
     for operations, end in _gathered(journal, state.sent):
         try:
-            state = store.apply(entry, operations, state)
+            state = replace(_applied(store, entry, operations, state), sent=end)
         except Unresolved:  # it is about a run that another journal opens first
             return False
-        except Exception as error:
-            if operations[0]["do"] == "open" or is_passing(error):
-                raise
-            logging.exception("refused: %s", operations[0]["do"])
-            sentence = f"{operations[0]['do']}: {next(iter(str(error).splitlines()), type(error).__name__)}"[:300]
-            state = replace(state, refused=[*state.refused, sentence][:_MOST_REFUSED])
-        state = replace(state, sent=end)
         journal.note(state)
         progress(journal, state)
     return journal.is_sent
+
+
+def _applied(store: Store, entry: Entry, operations: list[Operation], state: State) -> State:
+    """The state after the operations; what the store will never take is noted in it."""
+    try:
+        return store.apply(entry, operations, state)
+    except Unresolved:
+        raise
+    except Exception as error:
+        what = operations[0]["do"]
+        if what == "open" or is_passing(error):
+            raise
+        if len(operations) > 1:  # only the one that is wrong is lost
+            for operation in operations:
+                state = _applied(store, entry, [operation], state)
+            return state
+        logging.exception("refused: %s", what)
+        sentence = f"{what}: {next(iter(str(error).splitlines()), type(error).__name__)}"[:300]
+        return replace(state, refused=[*state.refused, sentence][:_MOST_REFUSED])
 
 
 def _gathered(journal: Journal, begin: int) -> Iterator[tuple[list[Operation], int]]:

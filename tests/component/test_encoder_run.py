@@ -3,17 +3,19 @@
 import os
 import re
 import socket
+import uuid
 from pathlib import Path
 
 import pytest
 import yaml
 from mlflow.tracking import MlflowClient
+from recording import runs_of, send, tracked
 
 from components import encoder_run
 from components.encoder_run import find_run
 from components.publish import publish
 from components.store import PATIENCE
-from components.tracking import Tracker
+from components.tracking.tracker import Tracker
 from pipeline.config import Config
 from pipeline.config_file import load
 from pipeline.errors import BertlineError
@@ -65,11 +67,17 @@ class Store:
 
     def record(self, tags: dict[str, str], task: str = "pretraining") -> str:
         config = load(self.config(task=task), workspace=str(self.workspace))
-        tracker = Tracker(config, "2026-01-01T00:00:00")
-        tracker.start()
-        tracker.finish("FINISHED", tags, None, None)
-        assert tracker.problem is None
-        return tracker.mlflow_run_id
+        return self._sent(tracked(config, f"run {uuid.uuid4()}"), config, tags)
+
+    def record_tuning(self, checkpoint: str) -> str:
+        config = self.load(checkpoint)
+        return self._sent(tracked(config, f"run {uuid.uuid4()}"), config, {})
+
+    def _sent(self, tracker: Tracker, config: Config, tags: dict[str, str]) -> str:
+        tracker.finish("FINISHED", tags)
+        send(config)
+        (run,) = runs_of(self.uri, line_run_id=tracker.key)
+        return run.info.run_id
 
     def load(self, checkpoint: str, **changes) -> Config:
         return load(self.config(model={"checkpoint": checkpoint}, **changes), workspace=str(self.workspace))
@@ -116,10 +124,8 @@ def test_the_start_of_an_id_is_enough_while_no_other_run_begins_so(store, run_id
 
 
 def test_a_fine_tuning_records_the_run_that_it_starts_from(store, run_id):
-    tracker = Tracker(store.load(f"runs:/{run_id[:8]}"), "2026-01-02T00:00:00")
-    tracker.start()
-    tracker.finish("FINISHED", {}, None, None)
-    assert store.client.get_run(tracker.mlflow_run_id).data.tags["encoder_run"] == run_id
+    tuned = store.record_tuning(f"runs:/{run_id[:8]}")
+    assert store.client.get_run(tuned).data.tags["encoder_run"] == run_id
 
 
 @pytest.mark.parametrize(

@@ -1,84 +1,249 @@
-"""Tracking is never in the way: a store that is down or refuses costs a line in the summary, nothing else."""
+"""What a run leaves in MLflow: everything, once, and readable, however odd its names and values are."""
 
-import socket
+import json
+import math
 
 import pytest
-from mlflow.tracking import MlflowClient
+from mlflow import MlflowClient
+from recording import config_in, epoch, history, make_store, only_run_of, runs_of, send, step, tracked
 
-from components import events, tracking
-from components.tracking import Tracker
+from components import events
+from components.tracking.journal import Journal, journals
+from components.tracking.names import valid_name
+from components.tracking.tracker import Part, Tracker
 from components.verdict import Verdict
-from models.training import EpochRecord, StepRecord
-from pipeline.config_file import load
+from models.training import StepRecord
 
 
-def config(tmp_path, **overrides):
-    return load("reviews", [f"{key}={value}" for key, value in overrides.items()], workspace=str(tmp_path))
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return make_store(tmp_path_factory.mktemp("store"))
 
 
-def step(number):
-    return StepRecord(
-        step=number, total_steps=9, epoch=0.1, loss=1 / number, accuracy=0.5, learning_rate=1e-3, tokens_per_second=10.0
-    )
+@pytest.fixture
+def config(tmp_path, store):
+    return config_in(tmp_path, store)
 
 
-def test_a_run_is_recorded_whole(tmp_path):
-    tracker = Tracker(config(tmp_path), "2026-01-01T00:00:00")
-    tracker.start()
+VERDICT = Verdict(
+    blessed=True,
+    reasons=[],
+    metrics={"accuracy": 0.9},
+    slices={"naïve=☕ +": {"accuracy": math.nan}},
+    confusion=[[3, 1], [0, 4]],
+    labels=["no", "yes"],
+)
+
+
+def evaluation(folder):
+    folder.mkdir()
+    (folder / "verdict.json").write_text(VERDICT.to_json())
+    return {"evaluation": str(folder)}
+
+
+def test_a_run_is_recorded_whole(config, tmp_path):
+    tracker = tracked(config)
+    tracker.log_data({"kept": {"train": 90, "eval": 10}, "digests": {"train": "a1", "eval": "b2"}, "files": ["/data/r.csv"],
+                      "quarantined": 3, "excluded": 0})  # fmt: skip
+    tracker.hear(events.StepStarted("Trainer"))
     for number in range(1, 10):
-        tracker.hear(events.Training(step(number)))
-    tracker.hear(events.Training(EpochRecord(step=9, epoch=1, eval_loss=0.4, eval_accuracy=0.9)))
-    tracker.hear(events.StepFinished("Trainer", 1.5, cached=False))
-    verdict = Verdict(
-        blessed=True,
-        reasons=[],
-        metrics={"accuracy": 0.9},
-        slices={"naïve=☕ +": {"accuracy": float("nan")}},
-        confusion=[[3, 1], [0, 4]],
-        labels=["no", "yes"],
-    )
-    tracker.finish("FINISHED", {"reasons": "x" * 9000}, verdict, None)
-    assert tracker.problem is None
-    client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
-    run = client.get_run(tracker.mlflow_run_id)
-    assert run.info.status == "FINISHED"
-    assert [metric.value for metric in client.get_metric_history(run.info.run_id, "train/loss")] == [
-        1 / number for number in range(1, 10)
-    ]
+        tracker.hear(step(number))
+    tracker.hear(epoch(9))
+    tracker.hear(events.StepFinished("Trainer", 1.5, cached=False, execution=7, artifacts={"model": 12}))
+    tracker.log_verdict(VERDICT)
+    tracker.keep_outputs("Evaluator", evaluation(tmp_path / "evaluation"))
+    tracker.finish("FINISHED", {"reasons": "x" * 9000})
+    assert len(send(config)) == 1 and journals(config.spool_path) == []
+    run = only_run_of(config)
+    client, run_id = MlflowClient(config.tracking_uri), run.info.run_id
+    assert run.info.status == "FINISHED" and tracker.problem is None
+    assert history(config, run_id, "train/loss") == [(number, 1 / number) for number in range(1, 10)]
     assert run.data.metrics["eval_epoch/accuracy"] == 0.9 and run.data.metrics["step/Trainer/seconds"] == 1.5
-    assert "slice/naïve__ _/accuracy" in run.data.metrics
-    assert run.data.tags["step.Trainer"] == "run" and run.data.params["name"] == "reviews"
+    assert math.isnan(run.data.metrics["slice/naïve__ _/accuracy"]) and run.data.metrics["class/yes/recall"] == 1
+    assert run.data.metrics["data/quarantined_rows"] == 3
+    tags = run.data.tags
+    assert (tags["step.Trainer"], tags["mlmd.execution.Trainer"], tags["mlmd.artifact.Trainer.model"]) == ("run", "7", "12")
+    assert run.data.params["name"] == "reviews" and "version.tensorflow-cpu" in run.data.params
+    names = {file.path for file in client.list_artifacts(run_id)}
+    assert {"config.json", "verdict.json", "confusion_matrix.png"} <= names
+    splits = {
+        found.dataset.name: (found.dataset.digest, json.loads(found.dataset.profile)) for found in run.inputs.dataset_inputs
+    }
+    assert splits == {"reviews train": ("a1", {"num_rows": 90}), "reviews eval": ("b2", {"num_rows": 10})}
+    (trace,) = client.search_traces(locations=[run.info.experiment_id])
+    assert [span.name for span in trace.data.spans][1:] == ["Trainer"]
 
 
-@pytest.mark.timeout(120)  # each call to MLflow would wait for minutes
-def test_a_dead_server_neither_fails_nor_holds_up_a_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(tracking, "_START_SECONDS", 0.5)
-    monkeypatch.setattr(tracking, "_FINISH_SECONDS", 0.5)
-    with socket.socket() as hanging:  # takes connections and never answers
-        hanging.bind(("127.0.0.1", 0))
-        hanging.listen()
-        uri = f"http://127.0.0.1:{hanging.getsockname()[1]}"
-        tracker = Tracker(config(tmp_path, **{"tracking.uri": uri}), "2026-01-01T00:00:00")
-        tracker.start()
-        for number in range(1, 1000):
-            tracker.hear(events.Training(step(number)))
-        tracker.finish("FINISHED", {}, None, None)
-    assert tracker.mlflow_run_id is None and "did not answer" in tracker.problem
+@pytest.mark.parametrize("status", ["FAILED", "KILLED"])
+def test_how_a_run_ended_is_told_apart(config, status):
+    tracked(config).finish(status, {})
+    send(config)
+    assert only_run_of(config).info.status == status
 
 
-def test_a_store_that_cannot_be_opened_is_said(tmp_path):
-    tracker = Tracker(config(tmp_path, **{"tracking.uri": "sqlite:////proc/nowhere/mlflow.db"}), "2026-01-01T00:00:00")
+def test_odd_names_and_values_are_readable_and_hold_up_nothing(tmp_path, store):
+    config = config_in(tmp_path, store)
+    tracker = tracked(config, part=Part(title="🦉 naïve\nrun"))
+    tracker._append({"do": "params", "params": {f"p{number}": "v" for number in range(500)} | {"long": "x" * 6001}})
+    tracker.measure({"nan": math.nan, "inf": math.inf, "a//../b": 1.0, "😀": 2.0, "y" * 300: 3.0})
+    tracker.tag_part("a run that never was", {"x": "y"})
+    tracker._append({"do": "metrics", "metrics": [["bad\x00name/..", 1.0, 5, 0]]})  # which MLflow refuses
+    tracker.measure({"after": 4.0})
+    tracker.finish("FINISHED", {"emoji 😀": "😀"})
+    said = send(config)
+    assert any("refused: metrics:" in line for line in said)
+    run = only_run_of(config)
+    assert run.info.run_name == "🦉 naïve\nrun" and run.info.status == "FINISHED"
+    assert sum(name.startswith("p") and name[1:].isdigit() for name in run.data.params) == 500
+    long = run.data.params["long"]
+    assert len(long) == 6000 and long.endswith("(6,001 characters; config.json has them all)")
+    assert math.isnan(run.data.metrics["nan"]) and run.data.metrics["inf"] > 1e300
+    assert run.data.metrics["a/_/__/b"] == 1 and run.data.metrics["_"] == 2 and run.data.metrics["after"] == 4
+
+
+def test_what_is_sent_twice_is_recorded_once(config):
+    tracker = tracked(config)
+    for number in range(1, 30):
+        tracker.hear(step(number))
+    tracker.hear(events.StepFinished("Trainer", 1.5, cached=False))
+    tracker.finish("KILLED", {"a": "b"})  # such a journal is kept
+    send(config)
+    (journal,) = journals(config.spool_path)
+    (journal.folder / "state.json").unlink()  # as if the sender had died before it could note anything
+    send(config)
+    run = only_run_of(config)
+    assert history(config, run.info.run_id, "train/loss") == [(number, 1 / number) for number in range(1, 30)]
+    assert len(MlflowClient(config.tracking_uri).get_metric_history(run.info.run_id, "step/Trainer/seconds")) == 1
+
+
+def test_a_killed_run_goes_on_in_the_same_mlflow_run(config):
+    first = tracked(config, "2026-01-01T00:00:00", identity="same")
+    first.hear(events.StepFinished("Ingest", 1.0, cached=False))
+    for number in range(1, 8):
+        first.hear(step(number))
+    first._journal.release()  # as the system does when a process is killed
+    send(config)
+    assert only_run_of(config).info.status == "KILLED"
+    second = tracked(config, "2026-01-02T00:00:00", identity="same")
+    second.hear(events.StepFinished("Ingest", 0.1, cached=True))
+    for number in range(5, 10):  # from its last checkpoint on
+        second.hear(step(number))
+    second.hear(events.StepFinished("Trainer", 2.0, cached=False))
+    second.finish("FINISHED", {})
+    send(config)
+    run = only_run_of(config)
+    assert run.info.status == "FINISHED" and second.key == "2026-01-01T00:00:00"
+    assert history(config, run.info.run_id, "train/loss") == [(number, 1 / number) for number in range(1, 10)]
+    assert (run.data.tags["step.Ingest"], run.data.tags["resumed_as"]) == ("run", "2026-01-02T00:00:00")
+    (trace,) = MlflowClient(config.tracking_uri).search_traces(locations=[run.info.experiment_id])
+    assert {span.name for span in trace.data.spans[1:]} == {"Ingest", "Trainer"}
+    assert journals(config.spool_path) == []
+
+
+def test_a_killed_run_that_is_not_given_again_stays_killed(config):
+    tracked(config, "2026-01-01T00:00:00", identity="one")._journal.release()
+    other = tracked(config, "2026-01-02T00:00:00", identity="other")
+    other.finish("FINISHED", {})
+    send(config)
+    found = [(run.data.tags["line_run_id"][:10], run.info.status) for run in runs_of(config.tracking_uri)]
+    assert found == [("2026-01-01", "KILLED"), ("2026-01-02", "FINISHED")] and journals(config.spool_path) == []
+
+
+def test_a_run_that_is_under_way_is_not_taken_for_a_killed_one(config):
+    running = tracked(config, "2026-01-01T00:00:00", identity="same")
+    other = tracked(config, "2026-01-02T00:00:00", identity="same")
+    assert other.key != running.key
+    other.finish("FINISHED", {})
+    running.finish("FINISHED", {})
+
+
+def test_parts_stand_under_their_study_and_are_not_recorded_again_when_it_goes_on(config):
+    def study():
+        return tracked(config, "2026-01-01T00:00:00", part=Part(title="study", tags={"study": "seeds"}), identity="study")
+
+    def part(parent, seed):
+        return Tracker(
+            config,
+            f"2026-01-0{seed}T01:00:00",
+            Part(title=f"seed {seed}", tags={"study": "seeds", "seed": str(seed)}, parent=parent),
+            identity=f"seed {seed}",
+            sends=False,
+        )
+
+    parent = study()
+    one = part(parent, 1)
+    one.start()
+    one.finish("FINISHED", {})
+    two = part(parent, 2)
+    two.start()
+    two.hear(step(1))
+    two._journal.release()
+    parent.finish("KILLED", {})
+    send(config)
+    parent = study()
+    one_again, two_again = part(parent, 1), part(parent, 2)
+    for again in (one_again, two_again):
+        again.start()
+        again.hear(step(1))
+        again.hear(step(2))
+        again.finish("FINISHED", {})
+    parent.tag_part(two_again.key, {"best": "yes"})
+    parent.finish("FINISHED", {})
+    send(config)
+    (above,) = runs_of(config.tracking_uri, line_run_id="2026-01-01T00:00:00")
+    everything = runs_of(config.tracking_uri)
+    below = [run for run in everything if run.data.tags.get("mlflow.parentRunId") == above.info.run_id]
+    assert above.info.status == "FINISHED" and len(everything) == 3
+    assert [(run.data.tags["seed"], run.info.status) for run in below] == [("1", "FINISHED"), ("2", "FINISHED")]
+    assert "train/loss" not in below[0].data.metrics and below[1].data.tags["best"] == "yes"
+    assert history(config, below[1].info.run_id, "train/loss") == [(1, 1.0), (2, 0.5)]
+
+
+def test_a_record_that_cannot_be_kept_fails_nothing(tmp_path, store):
+    config = config_in(tmp_path, store)
+    config.spool_path.write_text("a file in the place of the folder")
+    tracker = tracked(config)
+    tracker.hear(step(1))
+    tracker.finish("FINISHED", {})
+    assert "could not be kept" in tracker.problem
+
+
+def test_half_a_line_is_passed_over(config):
+    tracker = tracked(config, identity="same")
+    tracker.hear(step(1))
+    tracker._journal.release()
+    with (tracker._journal.folder / "journal.jsonl").open("ab") as file:
+        file.write(b'{"do": "metrics", "met')
+    again = tracked(config, identity="same")
+    again.hear(step(2))
+    again.finish("FINISHED", {})
+    send(config)
+    assert history(config, only_run_of(config).info.run_id, "train/loss") == [(1, 1.0), (2, 0.5)]
+
+
+def test_the_last_entry_of_a_journal_is_found_whatever_its_length(tmp_path):
+    journal = Journal.create(tmp_path, "a name / with ☕")
+    for length in (0, 10, 5000, 300_000):
+        journal.append({"do": "x", "text": "y" * length})
+        assert len(journal.last["text"]) == length
+    assert journal.head == {"do": "x", "text": ""}
+
+
+def test_a_sender_that_is_started_sends_and_ends(config):
+    tracker = Tracker(config, "2026-01-01T00:00:00")
     tracker.start()
-    tracker.hear(events.Training(step(1)))
-    tracker.finish("FINISHED", {}, None, None)
-    assert tracker.mlflow_run_id is None and tracker.problem
+    tracker.hear(step(1))
+    tracker.finish("FINISHED", {})
+    assert tracker.problem is None and tracker.mlflow_run_id == only_run_of(config).info.run_id
 
 
 def test_tracking_can_be_switched_off(tmp_path):
-    tracker = Tracker(config(tmp_path, **{"tracking.enabled": "false"}), "2026-01-01T00:00:00")
+    config = config_in(tmp_path, **{"tracking.enabled": "false"})
+    tracker = Tracker(config, "2026-01-01T00:00:00")
     tracker.start()
-    tracker.finish("FINISHED", {}, None, None)
-    assert tracker.mlflow_run_id is None and not (tmp_path / "mlflow.db").exists()
+    tracker.hear(step(1))
+    tracker.finish("FINISHED", {})
+    assert tracker.mlflow_run_id is None and not (tmp_path / "mlflow.db").exists() and not config.spool_path.exists()
 
 
 def test_a_listener_that_fails_is_left_out_and_the_others_hear_on():
@@ -96,4 +261,13 @@ def test_a_listener_that_fails_is_left_out_and_the_others_hear_on():
 
 @pytest.mark.parametrize("name", ["loss", "a b/c:d-e.f"])
 def test_names_that_mlflow_takes_are_left_as_they_are(name):
-    assert tracking._key(name) == name
+    assert valid_name(name) == name
+
+
+def test_a_number_that_a_task_does_not_have_is_left_out(config):
+    tracker = tracked(config)
+    record = {**step(1).record.numbers(), "accuracy": math.nan}
+    tracker.hear(events.Training(StepRecord(**record)))
+    tracker.finish("FINISHED", {})
+    send(config)
+    assert "train/accuracy" not in only_run_of(config).data.metrics

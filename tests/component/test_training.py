@@ -2,45 +2,12 @@
 
 import numpy as np
 import pytest
+from tiny_training import TASK, build, losses, rows, settings
 
-from models.encoder import Encoder, EncoderSize
-from models.inputs import Corpus, batches, plan
+from models.inputs import batches, plan
 from models.steps import evaluator
-from models.task import Context, get_task
 from models.training import choose_strategy, train
-from pipeline.config import TrainingConfig
 from pipeline.errors import BertlineError
-
-TASK = get_task("classification")
-CONTEXT = Context(None, ("no", "yes"))
-SIZE = EncoderSize(vocab_size=40, layers=2, hidden=16, heads=2, intermediate=32)
-
-
-def build(dropout=0.1):
-    from dataclasses import replace
-
-    encoder = Encoder(replace(SIZE, dropout=dropout, attention_dropout=dropout), seed=3)
-    return TASK.build(encoder, CONTEXT, dropout, 3)
-
-
-def rows(count=96, seed=0):
-    """A row is of class 1 when the token 7 stands in it: something that can be learned."""
-    random = np.random.default_rng(seed)
-    lengths = random.integers(4, 20, count)
-    values = random.integers(8, 40, lengths.sum()).astype(np.int32)
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    labels = random.integers(0, 2, count)
-    for start, label in zip(starts, labels, strict=False):
-        values[start], values[start + 1] = 2, 7 if label else 6
-    return Corpus(values, starts, {"label_id": labels.astype(np.int64)})
-
-
-def settings(**changes):
-    return TrainingConfig(**{"epochs": 2, "batch_size": 16, "learning_rate": 3e-3, "buckets": (8, 16), **changes})
-
-
-def losses(result):
-    return [record["loss"] for record in result.history if "loss" in record]
 
 
 def test_it_learns_what_can_be_learned(tmp_path):

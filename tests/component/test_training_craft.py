@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from test_training import CONTEXT, TASK, losses, rows, settings
+from tiny_training import CONTEXT, TASK, losses, rows, settings
 
 from components.trainer import weighed
 from models import inputs

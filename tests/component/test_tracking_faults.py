@@ -1,0 +1,159 @@
+"""A tracking server that is killed or hangs in mid-run: the training is the same, nothing is lost, nothing doubled."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+from recording import config_in, history, runs_of, send, step, tracked
+from tiny_training import TASK, build, losses, rows, settings
+from tracking_server import TrackingServer
+
+from components import events
+from components.tracking.journal import journals
+from components.tracking.sync import left_in, send_all
+from components.tracking.tracker import Tracker
+from models.training import train
+
+EPOCHS = 8
+
+
+def trained(folder, report):
+    return losses(
+        train(build, TASK, settings(epochs=EPOCHS), rows(), rows(seed=1), checkpoint_folder=folder, report=report)
+    )
+
+
+@pytest.fixture(scope="module")
+def plain_losses(tmp_path_factory):
+    """Of the training without any tracking."""
+    return trained(tmp_path_factory.mktemp("plain"), lambda record: None)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    server = TrackingServer(tmp_path_factory.mktemp("server"))
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def config(tmp_path, server, monkeypatch):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")  # of the sender, whose process inherits it
+    return config_in(tmp_path, **{"tracking.uri": server.uri, "tracking.experiment": tmp_path.name})
+
+
+def await_that(condition):
+    while not condition():
+        time.sleep(0.05)
+
+
+def recorded_losses(config, key):
+    (run,) = runs_of(config.tracking_uri, line_run_id=key)
+    return run, [value for _, value in history(config, run.info.run_id, "train/loss")]
+
+
+def test_a_server_that_is_killed_and_comes_back_costs_nothing(config, server, tmp_path, plain_losses):
+    tracker = Tracker(config, "2026-01-01T00:00:00")
+    tracker.start()
+
+    def report(record):
+        tracker.hear(events.Training(record))
+        at = record.numbers()["step"]
+        if at == 5:
+            await_that(lambda: tracker.mlflow_run_id)  # it is in the midst of it
+            server.kill()
+        if at == 20:
+            await_that(lambda: any(left.problem for left in left_in(config.spool_path)))
+        if at == 25:
+            server.start()
+
+    assert trained(tmp_path / "tracked", report) == plain_losses
+    tracker.hear(events.StepFinished("Trainer", 1.5, cached=False))
+    tracker.finish("FINISHED", {"status": "succeeded"})
+    send(config)
+    run, values = recorded_losses(config, tracker.key)
+    assert values == plain_losses
+    assert run.info.status == "FINISHED" and run.data.tags["status"] == "succeeded"
+    assert len(MlflowClient(config.tracking_uri).get_metric_history(run.info.run_id, "eval_epoch/loss")) == EPOCHS
+    assert journals(config.spool_path) == []
+
+
+def test_a_server_that_hangs_holds_up_nothing_and_is_told_later(config, server, tmp_path, plain_losses):
+    tracker = Tracker(config, "2026-01-02T00:00:00")
+    tracker.start()
+
+    def report(record):
+        tracker.hear(events.Training(record))
+        if record.numbers()["step"] == 5:
+            await_that(lambda: tracker.mlflow_run_id)
+            server.hang()
+
+    assert trained(tmp_path / "tracked", report) == plain_losses
+    tracker.finish("FINISHED", {})
+    assert "kept, and sent by the next run or `bertline sync`" in tracker.problem
+    server.go_on()
+    # The next run sends it.
+    following = Tracker(config, "2026-01-03T00:00:00")
+    following.start()
+    following.finish("FINISHED", {})
+    await_that(lambda: not left_in(config.spool_path))
+    run, values = recorded_losses(config, tracker.key)
+    assert values == plain_losses and run.info.status == "FINISHED"
+
+
+def test_what_a_server_refuses_is_kept(tmp_path):
+    """As one that wants a token; here it is a port on which nothing listens."""
+    config = config_in(tmp_path, **{"tracking.uri": "http://127.0.0.1:9"})
+    tracker = tracked(config)
+    tracker.hear(step(1))
+    tracker.finish("FINISHED", {})
+    (left,) = send_all(config.spool_path, print)
+    (journal,) = journals(config.spool_path)
+    assert left.problem and left.bytes == journal.size and len(list(journal.operations())) > 3
+
+
+def test_a_store_that_cannot_be_opened_is_said(tmp_path):
+    config = config_in(tmp_path, **{"tracking.uri": "sqlite:////proc/nowhere/mlflow.db"})
+    tracked(config).finish("FINISHED", {})
+    (left,) = send_all(config.spool_path, print, patience=5)
+    assert left.problem
+
+
+ONE_OF_TWO = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from recording import config_in, step
+from components.tracking.tracker import Tracker
+
+config = config_in(Path(sys.argv[2]), **{"tracking.uri": sys.argv[3], "name": sys.argv[4]})
+tracker = Tracker(config, f"run {sys.argv[4]}")
+tracker.start()
+for number in range(1, 301):
+    tracker.hear(step(number))
+tracker.finish("FINISHED", {})
+assert tracker.problem is None, tracker.problem
+"""
+
+
+def test_two_pipelines_at_once_share_one_new_store(tmp_path):
+    uri = f"sqlite:///{tmp_path}/shared.db"
+    tests = str(Path(__file__).parents[1])
+    processes = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        processes.append(
+            subprocess.Popen(
+                [sys.executable, "-c", ONE_OF_TWO, tests, str(tmp_path / name), uri, name], cwd=Path(tests).parent
+            )
+        )
+    assert [process.wait() for process in processes] == [0, 0]
+    runs = runs_of(uri)
+    assert sorted(run.data.tags["pipeline"] for run in runs) == ["one", "two"]
+    for run in runs:
+        found = MlflowClient(uri).get_metric_history(run.info.run_id, "train/loss")
+        assert sorted(metric.step for metric in found) == list(range(1, 301)) and run.info.status == "FINISHED"
