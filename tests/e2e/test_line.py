@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_model_analysis as tfma
 import tensorflow_text  # noqa: F401
 import tensorflow_transform as tft
 from click.testing import CliRunner
@@ -115,6 +116,66 @@ def test_mlflow_shows_config_curves_slices_and_confusion_matrix(finished_line):
     assert run.data.metrics["class/good/f1"] == pytest.approx(summary["classes"]["good"]["f1"])
     artifacts = {file.path for file in client.list_artifacts(run.info.run_id)}
     assert {"config.json", "verdict.json", "confusion_matrix.png", "learning_curves.png"} <= artifacts
+
+
+def measured(shares, labels, classes):
+    """The numbers of a classifier, by scikit-learn."""
+    given = [classes[at] for at in shares.argmax(axis=1)]
+    return {"accuracy": sklearn_metrics.accuracy_score(labels, given),
+             "macro_f1": sklearn_metrics.f1_score(labels, given, average="macro", zero_division=0),
+             "micro_f1": sklearn_metrics.f1_score(labels, given, average="micro", zero_division=0),
+             "matthews": sklearn_metrics.matthews_corrcoef(labels, given),
+             "f1": sklearn_metrics.f1_score(labels, given, pos_label=classes[-1], zero_division=0),
+             "cross_entropy": sklearn_metrics.log_loss(labels, shares.astype(float), labels=list(classes)),
+             "rows": len(labels)}  # fmt: skip
+
+
+def test_every_metric_in_mlflow_is_tfmas_and_the_pushed_models_own(finished_line, served):
+    run = MlflowClient(f"sqlite:///{finished_line.workspace}/mlflow.db").get_run(finished_line.summary["mlflow_run_id"])
+    spec = {name: tf.io.FixedLenFeature([], tf.string) for name in ("text", "label", "source")}
+    rows = tf.io.parse_example(records(finished_line.artifact("Ingest", "examples") / "Split-eval"), spec)
+    shares = served["serving_default"](text=rows["text"])["probabilities"].numpy()
+    labels = np.array([label.decode() for label in rows["label"].numpy()])
+    words = np.array([len(text.decode().split()) for text in rows["text"].numpy()])
+    source = rows["source"].numpy()
+    slices = {
+        "source_web": source == b"web",
+        "source_paper": source == b"paper",
+        "0-7 words": words < 8,
+        "8_ words": words > 7,
+    }
+    groups = {"eval": words > 0, **{f"slice/{name}": which for name, which in slices.items()}}
+    expected = {
+        f"{group}/{name}": value
+        for group, which in groups.items()
+        for name, value in measured(shares[which], labels[which], ("bad", "good")).items()
+    }
+    scores = sklearn_metrics.precision_recall_fscore_support(
+        labels, np.array(["bad", "good"])[shares.argmax(axis=1)], labels=["bad", "good"]
+    )
+    for name, values in zip(("precision", "recall", "f1", "rows"), scores, strict=True):
+        expected |= {f"class/bad/{name}": values[0], f"class/good/{name}": values[1]}
+    found = {name: value for name, value in run.data.metrics.items() if name.startswith(("eval/", "slice/", "class/"))}
+    assert found == pytest.approx(expected, abs=1e-5)
+    by_tfma = tfma.load_eval_result(str(finished_line.artifact("Evaluator", "evaluation"))).slicing_metrics
+    overall = next(outputs for key, outputs in by_tfma if key == ())[""][""]
+    for name in ("accuracy", "macro_f1", "micro_f1", "matthews", "f1", "cross_entropy", "rows"):
+        assert run.data.metrics[f"eval/{name}"] == overall[name]["doubleValue"]
+
+
+def test_the_run_has_its_data_its_steps_and_a_registered_model(finished_line):
+    client, summary = MlflowClient(f"sqlite:///{finished_line.workspace}/mlflow.db"), finished_line.summary
+    run = client.get_run(summary["mlflow_run_id"])
+    splits = {found.dataset.name: json.loads(found.dataset.profile)["num_rows"] for found in run.inputs.dataset_inputs}
+    assert splits == {"tiny train": summary["rows"]["train"], "tiny eval": summary["rows"]["eval"]}
+    (trace,) = client.search_traces(locations=[run.info.experiment_id])
+    assert sorted(span.name for span in trace.data.spans[1:]) == sorted(step["name"] for step in summary["steps"])
+    executions = [run.data.tags[f"mlmd.execution.{step['name']}"] for step in summary["steps"]]
+    assert len(set(executions)) == 10
+    (version,) = client.search_model_versions("name = 'tiny'")
+    assert version.tags["path"] == summary["pushed_path"] and version.run_id == run.info.run_id
+    assert client.get_registered_model("tiny").aliases == {"candidate": version.version, "champion": version.version}
+    assert not list(finished_line.workspace.glob("tracking/*/journal.jsonl"))
 
 
 def test_the_pushed_model_brings_held_out_texts_to_warm_up_with(finished_line):

@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 from lines import Line, write_config
+from mlflow.tracking import MlflowClient
 
 
 def history(line):
@@ -45,3 +46,15 @@ def test_a_killed_training_resumes_and_reaches_the_same_loss(tmp_path):
     ours, theirs = history(killed), history(lines["whole"])
     assert len(ours) == len(theirs) > 400
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+    check_record(killed, ours)
+
+
+def check_record(line, losses):
+    """MLflow has one run, of which no step is missing and none is there twice."""
+    client = MlflowClient(f"sqlite:///{line.workspace}/mlflow.db")
+    (run,) = client.search_runs([experiment.experiment_id for experiment in client.search_experiments()])
+    assert run.info.run_id == line.summary["mlflow_run_id"] and run.info.status == "FINISHED"
+    found = sorted(client.get_metric_history(run.info.run_id, "train/loss"), key=lambda metric: metric.step)
+    assert [metric.step for metric in found] == list(range(1, len(losses) + 1))
+    np.testing.assert_allclose([metric.value for metric in found], losses, rtol=1e-4, atol=1e-6)
+    assert run.data.tags["step.Ingest"] == "run" and run.data.tags["resumed_as"] > run.data.tags["line_run_id"]
