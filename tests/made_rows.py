@@ -10,22 +10,12 @@ import pyarrow as pa
 
 from components.held_out_rows import ID, Description, HeldOutRows, column_name
 from models.task import get_task
-from pipeline.config import CHOICES
+from pipeline.config import CHOICES, task_names
 
 CLASSES = ("bad", "fair", "good")
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 PHRASES = ("the cat", "a dog.", "Café 北京", "🎬", "", "old cat")
-TASKS = (
-    "answering",
-    "choice",
-    "classification",
-    "matching",
-    "multilabel",
-    "pretraining",
-    "regression",
-    "similarity",
-    "tagging",
-)
+TASKS = tuple(task_names())
 
 
 def make(
