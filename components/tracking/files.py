@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,18 +53,26 @@ def files_of(step: str, outputs: Mapping[str, str]) -> Iterator[tuple[Path, str,
                 yield path, kept.name.format(folder=path.parent.name.removeprefix("Split-")), kept.pictures
 
 
-def draw(kind: str, path: Path, task: str) -> dict[str, Any]:
+def draw(kind: str, path: Path) -> dict[str, Any]:
     """Pictures (matplotlib's figures) and texts by their names in MLflow."""
-    return _DRAWN[kind](path, task)
+    return _DRAWN[kind](path)
 
 
-def _learning_curves(path: Path, task: str) -> dict[str, Any]:
+def timeline_of(steps: Sequence[Mapping[str, Any]]) -> Any:
+    """Of the steps as a journal has them."""
+    from components.plots import timeline
+
+    began = min(step["begin"] for step in steps)
+    return timeline([{**step, "start": (step["begin"] - began) / 1000} for step in steps])
+
+
+def _learning_curves(path: Path) -> dict[str, Any]:
     from components.plots import learning_curves
 
     return {"learning_curves.png": learning_curves([json.loads(line) for line in path.read_text().splitlines()])}
 
 
-def _confusion_matrix(path: Path, task: str) -> dict[str, Any]:
+def _confusion_matrix(path: Path) -> dict[str, Any]:
     from components.plots import confusion_matrix
     from components.verdict import Verdict
 
@@ -72,7 +80,18 @@ def _confusion_matrix(path: Path, task: str) -> dict[str, Any]:
     return {"confusion_matrix.png": confusion_matrix(verdict)} if verdict.confusion else {}
 
 
-_DRAWN: Mapping[str, Callable[[Path, str], dict[str, Any]]] = {
+def _rows(path: Path) -> dict[str, Any]:
+    from components.error_table import error_json, error_table
+    from components.held_out_rows import HeldOutRows
+    from components.row_plots import pictures
+
+    rows = HeldOutRows.read(path)
+    errors = {"evaluation/worst.html": error_table(rows), "evaluation/worst.json": error_json(rows)}
+    return {**pictures(rows), **errors}
+
+
+_DRAWN: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "learning_curves": _learning_curves,
     "confusion_matrix": _confusion_matrix,
+    "rows": _rows,
 }

@@ -187,12 +187,10 @@ class Store:
         self.client.log_artifact(state.mlflow_run_id, str(renamed), folder or None)
 
     def _draw(self, entry: Entry, operation: Operation, state: State) -> None:
-        drawn = files.draw(operation["kind"], entry.journal.folder / operation["file"], operation["task"])
+        drawn = files.draw(operation["kind"], entry.journal.folder / operation["file"])
         for name, picture in drawn.items():
-            if isinstance(picture, str):
-                self.client.log_text(state.mlflow_run_id, picture, name)
-            else:
-                self.client.log_figure(state.mlflow_run_id, picture, name)
+            log = self.client.log_text if isinstance(picture, str) else self.client.log_figure
+            log(state.mlflow_run_id, picture, name)
 
     def _log_inputs(self, entry: Entry, operation: Operation, state: State) -> None:
         from mlflow.entities import Dataset, DatasetInput, InputTag
@@ -218,11 +216,13 @@ class Store:
         self._set_tags(run_id, tags)
 
     def _log_steps(self, entry: Entry, operation: Operation, state: State) -> None:
-        """The steps as spans of a trace, which MLflow draws along the time."""
+        """The steps along the time: as a picture, and as spans of a trace, which MLflow draws by itself."""
         key = entry.head["key"]
-        if not operation["steps"] or self.client.search_traces(
-            locations=[state.experiment_id], filter_string=f"tags.line_run_id = '{key}'", max_results=1
-        ):
+        if not operation["steps"]:
+            return
+        self.client.log_figure(state.mlflow_run_id, files.timeline_of(operation["steps"]), "timeline.png")
+        wanted = f"tags.line_run_id = '{key}'"
+        if self.client.search_traces(locations=[state.experiment_id], filter_string=wanted, max_results=1):
             return
         with self._as_default():
             self._trace(operation, state, key)

@@ -290,7 +290,7 @@ class Tracker:
             kept = self._journal.keep(path)
             self._append({"do": "file", "file": kept, "name": name})
             for kind in pictures:
-                self._append({"do": "picture", "kind": kind, "file": kept, "task": self._config.task})
+                self._append({"do": "picture", "kind": kind, "file": kept})
 
     def _append(self, operation: Operation) -> None:
         with self._guarded():
