@@ -17,7 +17,8 @@ from pipeline.errors import BertlineError
 from serving.embedded import grpc_door, rest, warm_up
 from serving.embedded.batching import Batcher, OneByOne, Runner
 from serving.embedded.errors import Call, RequestError
-from serving.embedded.manager import Lease, Manager, State
+from serving.embedded.known import Lease, State
+from serving.embedded.manager import Manager
 from serving.embedded.monitoring import Monitoring
 from serving.embedded.request_log import RequestLog
 from serving.embedded.servable import Servable

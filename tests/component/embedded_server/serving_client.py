@@ -129,6 +129,12 @@ class Gate:
     def open(self) -> None:
         (self.folder / "open").touch()
 
+    def __enter__(self) -> "Gate":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.open()  # before the server stops: it would wait for those whom a test that failed holds
+
 
 def available(client: Client) -> set[int]:
     return {number for number, status in client.status().items() if status.state == AVAILABLE}

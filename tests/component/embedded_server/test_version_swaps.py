@@ -11,12 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 from served_models import HELD
-from serving_client import AVAILABLE, PATIENCE, available, eventually, refused, serving, values
-from tensorflow_serving.apis import (
-    get_model_status_pb2,
-)
+from serving_client import AVAILABLE, PATIENCE, available, eventually, refused, request, serving, values
+from tensorflow_serving.apis import get_model_status_pb2
 
+from serving.config_files import one_model
 from serving.settings import Batching
+
+UNLOADING = get_model_status_pb2.ModelVersionStatus.UNLOADING
+END = get_model_status_pb2.ModelVersionStatus.END
 
 
 def test_a_half_copied_version_is_loaded_when_the_rest_has_come(base, made):
@@ -94,13 +96,63 @@ def test_no_request_fails_while_a_version_takes_the_place_of_another(base, made,
 
 
 def test_a_version_goes_only_when_its_last_request_is_answered(base, made, gate):
-    with serving(base) as client:
+    with serving(base) as client, gate:
         held = client.later(HELD, **gate.row("row"))
         assert eventually(lambda: gate.has_run("row"))
         shutil.copytree(made[2], base / "2")
         assert eventually(lambda: client.version() == 2)
-        assert eventually(lambda: client.status()[1].state == get_model_status_pb2.ModelVersionStatus.UNLOADING)
+        assert eventually(lambda: client.status()[1].state == UNLOADING)
         gate.open()
         assert held.result(PATIENCE).model_spec.version.value == 1
-        assert eventually(lambda: client.status()[1].state == get_model_status_pb2.ModelVersionStatus.END)
+        assert eventually(lambda: client.status()[1].state == END)
         assert available(client) == {2}
+
+
+def test_a_long_request_keeps_no_later_version_from_being_served(base, made, gate):
+    with serving(base) as client, gate:
+        held = client.later(HELD, **gate.row("row"))
+        assert eventually(lambda: gate.has_run("row"))
+        for number in (2, 3):
+            shutil.copytree(made[2], base / str(number))
+            assert eventually(lambda number=number: client.version() == number)
+        assert eventually(lambda: client.status()[2].state == END)
+        assert client.status()[1].state == UNLOADING and not held.done()
+        gate.open()
+        assert held.result(PATIENCE).model_spec.version.value == 1
+        assert eventually(lambda: client.status()[1].state == END)
+
+
+def test_a_long_request_keeps_no_other_model_from_being_served(base, other_place, made, gate):
+    models = one_model("m", base)
+    models.MergeFrom(one_model("n", other_place))
+    asked = request(x=[2.0])
+    asked.model_spec.name = "n"
+    with serving(base, models=models) as client, gate:
+        held = client.later(HELD, **gate.row("row"))
+        assert eventually(lambda: gate.has_run("row"))
+        shutil.copytree(made[2], base / "2")
+        assert eventually(lambda: client.status()[1].state == UNLOADING)
+        shutil.copytree(made[2], other_place / "2")
+        assert eventually(lambda: client.predictions.Predict(asked).model_spec.version.value == 2)
+        assert client.status()[1].state == UNLOADING and not held.done()
+        gate.open()
+        assert held.result(PATIENCE)
+
+
+def test_a_model_that_is_dropped_in_the_midst_of_a_request_may_come_back(base, gate):
+    with serving(base, root=base.parent) as client, gate:
+        held = client.later(HELD, **gate.row("row"))
+        assert eventually(lambda: gate.has_run("row"))
+        client.reload("other", base)
+        assert client.status()[1].state == UNLOADING and refused(client.answers).code() == grpc.StatusCode.NOT_FOUND
+        client.reload("m", base)
+        assert client.answers() and client.status()[1].state == AVAILABLE and not held.done()
+        gate.open()
+        assert held.result(PATIENCE).model_spec.version.value == 1
+        assert client.answers()
+
+
+def test_a_model_that_was_dropped_is_known_as_ended(base):
+    with serving(base, root=base.parent) as client:
+        client.reload("other", base)
+        assert eventually(lambda: client.status()[1].state == END)
