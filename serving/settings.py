@@ -80,6 +80,10 @@ class ServerSettings:
     tls: Tls | None = None
     poll_seconds: float = 1.0
     """Between two looks for new versions; 0 looks once."""
+    model_config_file: Path | None = None
+    """Where `models` came from."""
+    config_poll_seconds: float = 0.0
+    """Between two readings of that file, which is then applied as a reload is; 0 reads it once."""
     load_retries: int = 5
     load_retry_seconds: float = 60.0
     warm_up: bool = True

@@ -16,6 +16,7 @@ from tensorflow_serving.apis import model_pb2
 from pipeline.errors import BertlineError
 from serving.embedded import grpc_door, rest, warm_up
 from serving.embedded.batching import Batcher, OneByOne, Runner
+from serving.embedded.config_polling import ConfigPolling
 from serving.embedded.errors import Call, RequestError
 from serving.embedded.known import Lease, State
 from serving.embedded.manager import Manager
@@ -38,6 +39,9 @@ class Server:
         self._log = RequestLog(settings.request_log, settings.request_log_rate) if settings.request_log else None
         self.manager = Manager(settings, self.monitoring, self._warm_up)
         self.service = Service(self.manager, self._runner, self.monitoring, settings.limits, self._log)
+        self._polling: ConfigPolling | None = None
+        if settings.model_config_file and settings.config_poll_seconds > 0:
+            self._polling = ConfigPolling(settings.model_config_file, settings.config_poll_seconds, self.manager.reload)
         self._grpc = grpc_door.Door(self.service, settings)
         self._rest: rest.Door | None = None
         if settings.rest_api_port is not None:
@@ -69,10 +73,14 @@ class Server:
             raise
         self._grpc.set_healthy(self.manager.all_available())
         self.manager.watch(self._grpc.set_healthy)
+        if self._polling:
+            self._polling.start()
 
     def stop(self, grace_seconds: float | None = None) -> None:
         """Drains: no new requests are taken, those under way have `grace_seconds` to finish, then all is closed."""
         grace = self._settings.drain_seconds if grace_seconds is None else grace_seconds
+        if self._polling:
+            self._polling.stop()
         doors = [threading.Thread(target=self._grpc.stop, args=(grace,))]
         if self._rest:
             doors.append(threading.Thread(target=self._rest.stop, args=(grace,)))
