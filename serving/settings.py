@@ -19,20 +19,26 @@ class Batching:
     """
 
     max_batch_size: int = 64
-    """Rows of a batch, and so of a request."""
+    """Rows of a request, and of a batch unless large ones are split."""
     batch_timeout_micros: int = 0
     max_enqueued_batches: int = 100
     num_batch_threads: int = 1
     allowed_batch_sizes: tuple[int, ...] = ()
-    """A batch is filled up to the next of these; the last one is `max_batch_size`."""
+    """A batch is filled up to the next of these; the last one is `rows_of_run`."""
     pad_variable_length_inputs: bool = False
     """Whether tensors that differ in a later dimension share a batch, filled with zeros or empty strings."""
     by_length: bool = True
     """Whether a batch is made of texts of like length. Not one of TensorFlow Serving's parameters."""
     enable_large_batch_splitting: bool = False
-    """Whether a request of more than `max_execution_batch_size` rows runs in parts; the embedded server runs it whole."""
+    """Whether a request of more than `max_execution_batch_size` rows runs in parts."""
     max_execution_batch_size: int = 0
-    """Rows of a part; 0: `max_batch_size`."""
+    """Rows of a batch where large ones are split; 0: `max_batch_size`."""
+
+    @property
+    def rows_of_run(self) -> int:
+        """The most that run together."""
+        splits = self.enable_large_batch_splitting
+        return splits and self.max_execution_batch_size or self.max_batch_size
 
 
 @dataclass(frozen=True)
