@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -161,6 +162,14 @@ PORT = click.IntRange(0, 65535)
     show_default=True,
     help="The deadline of a REST request; over gRPC the caller says it.",
 )
+@click.option(
+    "--rest_api_max_values",
+    type=click.IntRange(1),
+    metavar="N",
+    default=1 << 20,
+    show_default=True,
+    help="Of a JSON body; more are refused, for parsing them holds up all requests. gRPC takes any number.",
+)
 @click.option("--max_num_load_retries", type=click.IntRange(0), metavar="N", default=5, show_default=True)
 @click.option("--load_retry_interval_micros", type=int, metavar="N", default=60_000_000, show_default=True)
 @_switch("enable_model_warmup", True, "Ask each version what it brings along to be asked first. [default: true]")
@@ -228,7 +237,8 @@ def settings_of(flags: Mapping[str, Any]) -> ServerSettings:
 
     if flags["rest_api_port"] and flags["rest_api_port"] == flags["port"]:
         raise BertlineError(f"--port and --rest_api_port are both {flags['port']}; give each its own.")
-    monitoring, keys, most = flags["monitoring_config_file"], flags["ssl_config_file"], flags["grpc_max_threads"]
+    monitoring, keys, limits = flags["monitoring_config_file"], flags["ssl_config_file"], Limits()
+    most = flags["grpc_max_threads"] or limits.concurrent_requests
     intra, inter = _threads(flags)
     settings = ServerSettings(
         models=_models(flags),
@@ -250,7 +260,7 @@ def settings_of(flags: Mapping[str, Any]) -> ServerSettings:
         request_log_rate=flags["request_log_rate"],
         intra_op_threads=intra,
         inter_op_threads=inter,
-        limits=Limits(concurrent_requests=most) if most else Limits(),
+        limits=replace(limits, concurrent_requests=most, json_values=flags["rest_api_max_values"]),
     )
     if flags["engine"] == "embedded":
         _require_within_reach(settings)

@@ -59,6 +59,9 @@ class Limits:
     """Of a request, over gRPC or REST."""
     tensor_elements: int = 16 * MEGABYTE
     json_depth: int = 64
+    json_values: int = MEGABYTE
+    """Numbers, texts, keys, lists and objects of a JSON body. Nothing else runs while they are parsed: the millions that
+    fit into a message would hold up everybody for seconds. gRPC reads tensors at once, and has no such bound."""
     concurrent_requests: int = 256
     """More are refused as RESOURCE_EXHAUSTED."""
     slow_seconds: float = 20.0

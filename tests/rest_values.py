@@ -8,8 +8,9 @@ from tensorflow_serving.apis import model_pb2, predict_pb2
 from serving.embedded.errors import RequestError
 from serving.embedded.rest_json import predict_request
 from serving.embedded.rest_replies import predict_reply
+from serving.settings import Limits
 
-DEPTH = 64
+LIMITS = Limits()
 SPEC = model_pb2.ModelSpec(name="m")
 
 
@@ -17,9 +18,9 @@ def inputs(**dtypes: str) -> dict[str, meta_graph_pb2.TensorInfo]:
     return {name: meta_graph_pb2.TensorInfo(dtype=f"DT_{dtype}") for name, dtype in dtypes.items()}
 
 
-def read(body: str | bytes, depth: int = DEPTH, **dtypes: str) -> predict_pb2.PredictRequest:
+def read(body: str | bytes, limits: Limits = LIMITS, **dtypes: str) -> predict_pb2.PredictRequest:
     data = body if isinstance(body, bytes) else body.encode()
-    return predict_request(data, SPEC, lambda _: inputs(**dtypes), depth)[0]
+    return predict_request(data, SPEC, lambda _: inputs(**dtypes), limits)[0]
 
 
 def tensor(request: predict_pb2.PredictRequest, name: str = "x") -> tensor_pb2.TensorProto:

@@ -5,7 +5,7 @@ import math
 
 import pytest
 from google.protobuf import text_format
-from rest_values import DEPTH, SPEC
+from rest_values import LIMITS, SPEC
 
 from serving.embedded.errors import RequestError
 from serving.embedded.rest_json import classify_request, regress_request
@@ -20,7 +20,7 @@ def test_examples_are_read_with_their_kinds(request_of):
             {"names": "baz", "ratings": 6.5},
         ],
     }
-    request = request_of(json.dumps(body).encode(), SPEC, DEPTH)
+    request = request_of(json.dumps(body).encode(), SPEC, LIMITS)
     wanted = text_format.Parse(
         """
         model_spec { name: "m" signature_name: "s" }
@@ -43,7 +43,7 @@ def test_examples_are_read_with_their_kinds(request_of):
 
 def test_a_context_is_shared_by_the_examples():
     body = b'{"context": {"query": "pizza"}, "examples": [{"age": 20}, {}]}'
-    made = classify_request(body, SPEC, DEPTH).input.example_list_with_context
+    made = classify_request(body, SPEC, LIMITS).input.example_list_with_context
     assert made.context.features.feature["query"].bytes_list.value == [b"pizza"]
     assert [list(one.features.feature) for one in made.examples] == [["age"], []]
 
@@ -70,6 +70,6 @@ def test_a_context_is_shared_by_the_examples():
 def test_examples_that_are_none_are_refused(body, message):
     for request_of in (classify_request, regress_request):
         with pytest.raises(RequestError) as caught:
-            request_of(body.encode(), SPEC, DEPTH)
+            request_of(body.encode(), SPEC, LIMITS)
         assert caught.value.code == "INVALID_ARGUMENT"
         assert caught.value.message.endswith(message)

@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from rest_values import DEPTH, SPEC, inputs, proto, read, refused, shape, tensor
+from rest_values import LIMITS, SPEC, inputs, proto, read, refused, shape, tensor
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import model_pb2
 
@@ -43,8 +43,8 @@ def test_a_single_input_needs_no_name_in_columns():
 
 def test_whether_rows_or_columns_came_is_told():
     infos = inputs(x="INT32")
-    assert predict_request(b'{"instances": [1]}', SPEC, lambda _: infos, DEPTH)[1] is True
-    assert predict_request(b'{"inputs": [1]}', SPEC, lambda _: infos, DEPTH)[1] is False
+    assert predict_request(b'{"instances": [1]}', SPEC, lambda _: infos, LIMITS)[1] is True
+    assert predict_request(b'{"inputs": [1]}', SPEC, lambda _: infos, LIMITS)[1] is False
 
 
 @pytest.mark.parametrize("dtype, field", [("FLOAT", "float_val"), ("DOUBLE", "double_val")])
@@ -111,7 +111,7 @@ def test_the_signature_is_asked_for_by_its_name():
         asked.append(name)
         return inputs(x="INT32")
 
-    request, _ = predict_request(b'{"signature_name": "other", "instances": [1]}', SPEC, infos, DEPTH)
+    request, _ = predict_request(b'{"signature_name": "other", "instances": [1]}', SPEC, infos, LIMITS)
     assert asked == ["other"]
     assert request.model_spec == model_pb2.ModelSpec(name="m", signature_name="other")
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from pipeline import serve_command
 from pipeline.cli import main
 from serving.config_files import serving_batching
-from serving.settings import Batching, ServerSettings
+from serving.settings import Batching, Limits, ServerSettings
 
 MODELS = """model_config_list {
   config { name: "one" base_path: "%s" model_platform: "tensorflow" }
@@ -148,7 +148,9 @@ def test_a_file_for_prometheus_may_turn_it_off(start, tmp_path):
 
 
 def test_our_own_flags_become_settings(start, tmp_path):
-    settings = start("--host=::1", "--root=workspace", "--request_log=log", "--request_log_rate=0.5").settings
+    settings = start("--host=::1", "--root=workspace", "--request_log=log", "--request_log_rate=0.5",
+                     "--rest_api_max_values=7").settings  # fmt: skip
+    assert settings.limits == Limits(json_values=7)
     assert (settings.host, settings.root) == ("::1", tmp_path / "workspace")
     assert (settings.request_log, settings.request_log_rate) == (tmp_path / "log", 0.5)
 

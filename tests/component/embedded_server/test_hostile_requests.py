@@ -196,6 +196,14 @@ def test_json_of_100_000_levels_is_refused(base):
         assert client.rest()[0] == 200
 
 
+def test_json_of_millions_of_values_is_refused(base):
+    with serving(base) as client:
+        for item in (b"1,", b"[],", b'"",', b'{"x":1},'):
+            status, page = client.rest(body=b'{"instances": [' + item * 1_200_000 + b"1]}")
+            assert status == 400 and "more than 1048576 values" in json.loads(page)["error"], item
+        assert client.rest()[0] == 200
+
+
 def test_two_hundred_half_sent_requests_keep_nobody_waiting(base):
     with serving(base) as client, contextlib.ExitStack() as stack:
         for number in range(200):
