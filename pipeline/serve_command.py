@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -133,6 +134,14 @@ PORT = click.IntRange(0, 65535)
 @click.option("--model_name", metavar="NAME", help="[default: default, or the pipeline's name]")
 @click.option("--model_base_path", metavar="DIR", help="Folder of its numbered versions. [default: what was pushed last]")
 @click.option("--model_config_file", metavar="FILE", help="Several models: a ModelServerConfig, in protobuf's text format.")
+@click.option(
+    "--model_config_file_poll_wait_seconds",
+    type=int,
+    metavar="N",
+    default=0,
+    show_default=True,
+    help="Between two readings of that file, each applied as a reload; 0 reads it once.",
+)
 @_switch("enable_batching", None, "Run requests together. [default: only for what was pushed last]")
 @click.option("--batching_parameters_file", metavar="FILE", help="How: BatchingParameters.")
 @click.option("--monitoring_config_file", metavar="FILE", help="Where Prometheus asks: a MonitoringConfig.")
@@ -153,6 +162,14 @@ PORT = click.IntRange(0, 65535)
     show_default=True,
     help="The deadline of a REST request; over gRPC the caller says it.",
 )
+@click.option(
+    "--rest_api_max_values",
+    type=click.IntRange(1),
+    metavar="N",
+    default=1 << 20,
+    show_default=True,
+    help="Of a JSON body; more are refused, for parsing them holds up all requests. gRPC takes any number.",
+)
 @click.option("--max_num_load_retries", type=click.IntRange(0), metavar="N", default=5, show_default=True)
 @click.option("--load_retry_interval_micros", type=int, metavar="N", default=60_000_000, show_default=True)
 @_switch("enable_model_warmup", True, "Ask each version what it brings along to be asked first. [default: true]")
@@ -172,9 +189,8 @@ PORT = click.IntRange(0, 65535)
 @click.option(
     "--grpc_max_threads", type=click.IntRange(1), metavar="N", help="Requests at the same time; more are refused."
 )
-@click.option("--model_config_file_poll_wait_seconds", type=int, default=0, hidden=True)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 is all of them.")
-@click.option("--root", metavar="DIR", help="A reload over gRPC may name models under this folder. [default: none]")
+@click.option("--root", metavar="DIR", help="A reload may name models under this folder. [default: none]")
 @click.option(
     "--engine", type=click.Choice(ENGINES), default=ENGINES[0], show_default=True, help="Which server; see above."
 )
@@ -221,7 +237,8 @@ def settings_of(flags: Mapping[str, Any]) -> ServerSettings:
 
     if flags["rest_api_port"] and flags["rest_api_port"] == flags["port"]:
         raise BertlineError(f"--port and --rest_api_port are both {flags['port']}; give each its own.")
-    monitoring, keys, most = flags["monitoring_config_file"], flags["ssl_config_file"], flags["grpc_max_threads"]
+    monitoring, keys, limits = flags["monitoring_config_file"], flags["ssl_config_file"], Limits()
+    most = flags["grpc_max_threads"] or limits.concurrent_requests
     intra, inter = _threads(flags)
     settings = ServerSettings(
         models=_models(flags),
@@ -234,6 +251,8 @@ def settings_of(flags: Mapping[str, Any]) -> ServerSettings:
         prometheus_path=read_monitoring(monitoring) if monitoring else PROMETHEUS_PATH,
         tls=read_tls(keys) if keys else None,
         poll_seconds=float(flags["file_system_poll_wait_seconds"]),
+        model_config_file=_absolute(flags["model_config_file"]),
+        config_poll_seconds=float(max(flags["model_config_file_poll_wait_seconds"], 0)),
         load_retries=flags["max_num_load_retries"],
         load_retry_seconds=max(flags["load_retry_interval_micros"], 0) / 1_000_000,
         warm_up=flags["enable_model_warmup"],
@@ -241,7 +260,7 @@ def settings_of(flags: Mapping[str, Any]) -> ServerSettings:
         request_log_rate=flags["request_log_rate"],
         intra_op_threads=intra,
         inter_op_threads=inter,
-        limits=Limits(concurrent_requests=most) if most else Limits(),
+        limits=replace(limits, concurrent_requests=most, json_values=flags["rest_api_max_values"]),
     )
     if flags["engine"] == "embedded":
         _require_within_reach(settings)
@@ -310,8 +329,8 @@ def _threads(flags: Mapping[str, Any]) -> tuple[int, int]:
 def own_flags(flags: Mapping[str, Any], others: Mapping[str, str | None]) -> dict[str, str]:
     """The flags that only the real server takes; the embedded one says that it ignores them."""
     given = {name: value for name, value in others.items() if value is not None}
-    if flags["model_config_file_poll_wait_seconds"]:
-        _note("--model_config_file_poll_wait_seconds is ignored: the file is read once; a reload over gRPC changes models.")
+    if flags["model_config_file_poll_wait_seconds"] > 0:
+        _note_polling(flags)
     if flags["engine"] != "embedded":
         if flags["grpc_max_threads"]:
             given["grpc_max_threads"] = str(flags["grpc_max_threads"])
@@ -324,6 +343,16 @@ def own_flags(flags: Mapping[str, Any], others: Mapping[str, str | None]) -> dic
     for name in given:
         _note(f"--{name} is ignored: it means nothing to the embedded server.")
     return {}
+
+
+def _note_polling(flags: Mapping[str, Any]) -> None:
+    flag = "--model_config_file_poll_wait_seconds"
+    if not flags["model_config_file"]:
+        _note(f"{flag} is ignored: there is no --model_config_file.")
+    elif flags["engine"] != "embedded":
+        _note(f"{flag} is ignored: the real server is given a copy of the file; a reload over gRPC changes its models.")
+    elif not flags["root"]:
+        _note(f"{flag}: without --root the file may drop models and change policies, and name no new folder.")
 
 
 def start(settings: ServerSettings, engine: str, own: Mapping[str, str]) -> None:

@@ -228,10 +228,11 @@ def _wrong_batching(batching: Batching) -> _Wrong | None:
     if any(size < 1 for size in sizes) or list(sizes) != sorted(set(sizes)):
         told = f"the allowed_batch_sizes {list(sizes)} do not rise; sort them, each once, from 1 up"
         return _Wrong("allowed_batch_sizes", told)
-    if sizes and sizes[-1] != most:
-        told = f"the last of allowed_batch_sizes is {sizes[-1]}, and max_batch_size is {most}; make them equal"
-        return _Wrong("allowed_batch_sizes", told)
     if not 0 <= part <= most:
         told = f"max_execution_batch_size is {part}; write 1 to max_batch_size, which is {most}"
         return _Wrong("max_execution_batch_size", told)
+    if sizes and sizes[-1] != batching.rows_of_run:
+        field = "max_execution_batch_size" if batching.enable_large_batch_splitting else "max_batch_size"
+        told = f"the last of allowed_batch_sizes is {sizes[-1]}, and {field} is {batching.rows_of_run}; make them equal"
+        return _Wrong("allowed_batch_sizes", told)
     return None

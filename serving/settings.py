@@ -19,20 +19,26 @@ class Batching:
     """
 
     max_batch_size: int = 64
-    """Rows of a batch, and so of a request."""
+    """Rows of a request, and of a batch unless large ones are split."""
     batch_timeout_micros: int = 0
     max_enqueued_batches: int = 100
     num_batch_threads: int = 1
     allowed_batch_sizes: tuple[int, ...] = ()
-    """A batch is filled up to the next of these; the last one is `max_batch_size`."""
+    """A batch is filled up to the next of these; the last one is `rows_of_run`."""
     pad_variable_length_inputs: bool = False
     """Whether tensors that differ in a later dimension share a batch, filled with zeros or empty strings."""
     by_length: bool = True
     """Whether a batch is made of texts of like length. Not one of TensorFlow Serving's parameters."""
     enable_large_batch_splitting: bool = False
-    """Whether a request of more than `max_execution_batch_size` rows runs in parts; the embedded server runs it whole."""
+    """Whether a request of more than `max_execution_batch_size` rows runs in parts."""
     max_execution_batch_size: int = 0
-    """Rows of a part; 0: `max_batch_size`."""
+    """Rows of a batch where large ones are split; 0: `max_batch_size`."""
+
+    @property
+    def rows_of_run(self) -> int:
+        """The most that run together."""
+        splits = self.enable_large_batch_splitting
+        return splits and self.max_execution_batch_size or self.max_batch_size
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,9 @@ class Limits:
     """Of a request, over gRPC or REST."""
     tensor_elements: int = 16 * MEGABYTE
     json_depth: int = 64
+    json_values: int = MEGABYTE
+    """Numbers, texts, keys, lists and objects of a JSON body. Nothing else runs while they are parsed: the millions that
+    fit into a message would hold up everybody for seconds. gRPC reads tensors at once, and has no such bound."""
     concurrent_requests: int = 256
     """More are refused as RESOURCE_EXHAUSTED."""
     slow_seconds: float = 20.0
@@ -80,6 +89,10 @@ class ServerSettings:
     tls: Tls | None = None
     poll_seconds: float = 1.0
     """Between two looks for new versions; 0 looks once."""
+    model_config_file: Path | None = None
+    """Where `models` came from."""
+    config_poll_seconds: float = 0.0
+    """Between two readings of that file, which is then applied as a reload is; 0 reads it once."""
     load_retries: int = 5
     load_retry_seconds: float = 60.0
     warm_up: bool = True

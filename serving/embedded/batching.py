@@ -12,7 +12,7 @@ import time
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -20,6 +20,7 @@ import numpy as np
 from serving.embedded.errors import Call, RequestError
 from serving.embedded.monitoring import Monitoring
 from serving.embedded.servable import Feeds, Fetches, Servable
+from serving.embedded.splitting import joined, parts_of
 from serving.settings import Batching
 
 FIXED_COST = 24
@@ -100,14 +101,17 @@ class Batcher:
     def run(self, task: Task) -> list[np.ndarray]:
         task.call.check()
         task.rows = _rows(task.arrays)
-        self._enter(task)
-        if not task.done.wait(min(task.call.remaining, threading.TIMEOUT_MAX)):
-            # It is dropped when its turn comes.
-            raise RequestError("DEADLINE_EXCEEDED", "Deadline exceeded")
-        if task.error:
-            raise task.error
-        assert task.outputs is not None
-        return task.outputs
+        parts = self._parts(task)
+        self._enter(parts)
+        for part in parts:
+            if not part.done.wait(max(0.0, min(part.call.remaining, threading.TIMEOUT_MAX))):
+                # It is dropped when its turn comes.
+                raise RequestError("DEADLINE_EXCEEDED", "Deadline exceeded")
+        for part in parts:  # when all are done: the caller then lets go of the model
+            if part.error:
+                raise part.error
+        outputs = [part.outputs for part in parts if part.outputs is not None]
+        return outputs[0] if len(parts) == 1 else joined(outputs)
 
     def stop(self) -> None:
         with self._changed:
@@ -120,25 +124,38 @@ class Batcher:
         for thread in self._threads:
             thread.join()
 
-    def _enter(self, task: Task) -> None:
-        settings = self._settings
-        if task.rows > settings.max_batch_size:
+    def _parts(self, task: Task) -> list[Task]:
+        """The task, or what it is cut into where it is larger than a run."""
+        most = self._settings.rows_of_run
+        if task.rows > self._settings.max_batch_size:
             raise RequestError(
                 "INVALID_ARGUMENT",
-                f"Task size {task.rows} is larger than maximum input batch size {settings.max_batch_size}",
+                f"Task size {task.rows} is larger than maximum input batch size {self._settings.max_batch_size}",
             )
-        task.length = longest(task.arrays)  # only now: it looks at each row
-        key = _kind(task, settings)
+        parts = [task]
+        if task.rows > most:
+            parts = [
+                replace(task, arrays=arrays, rows=len(arrays[0]), done=threading.Event())
+                for arrays in parts_of(task.arrays, task.rows, most)
+            ]
+        for part in parts:
+            part.length = longest(part.arrays)  # only now: it looks at each row
+        return parts
+
+    def _enter(self, parts: list[Task]) -> None:
+        """Into the queue of their kind, all of them or none."""
+        settings, key = self._settings, _kind(parts[0], self._settings)
         with self._changed:
             if self._stopped:
                 raise RequestError("UNAVAILABLE", "The server is shutting down")
             queue = self._queues.get(key, [])
-            if sum(waiting.rows for waiting in queue) + task.rows > settings.max_enqueued_batches * settings.max_batch_size:
+            if sum(task.rows for task in [*queue, *parts]) > settings.max_enqueued_batches * settings.rows_of_run:
                 raise RequestError("UNAVAILABLE", "The batch scheduling queue to which this task was submitted is full")
-            task.entered = time.monotonic()
-            queue.append(task)
+            for task in parts:
+                task.entered = time.monotonic()
+            queue += parts
             self._queues[key] = queue
-            self._changed.notify()
+            self._changed.notify(len(parts))
 
     def _work(self) -> None:
         while batch := self._next():
@@ -159,13 +176,13 @@ class Batcher:
 
     def _wait_of(self, queue: Sequence[Task]) -> float:
         """How long the queue's next batch may still grow."""
-        if sum(task.rows for task in queue) >= self._settings.max_batch_size:
+        if sum(task.rows for task in queue) >= self._settings.rows_of_run:
             return 0.0
         return queue[0].entered + self._settings.batch_timeout_micros / 1e6 - time.monotonic()
 
     def _take(self, key: Hashable) -> list[Task]:
         queue = self._queues.pop(key)
-        batch = chosen(queue, self._settings.max_batch_size, by_length=self._settings.by_length)
+        batch = chosen(queue, self._settings.rows_of_run, by_length=self._settings.by_length)
         taken = set(map(id, batch))
         if rest := [task for task in queue if id(task) not in taken]:
             self._queues[key] = rest  # at the end: another graph's tasks are next

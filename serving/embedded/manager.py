@@ -1,7 +1,8 @@
 """Models and their versions: loaded, swapped and unloaded while requests go on.
 
 One thread looks at the disk each second. A version is loaded beside the one that answers, warmed up, and only then takes
-its place; the old one goes when the last request that uses it is answered. What cannot be loaded changes nothing else.
+its place; the old one goes when the last request that uses it is answered (`unloading.py`). What cannot be loaded changes
+nothing else.
 """
 
 from __future__ import annotations
@@ -11,65 +12,23 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import tensorflow as tf
-from tensorflow_serving.apis import get_model_status_pb2, model_pb2
+from tensorflow_serving.apis import model_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
 from serving.config_files import is_model_name
 from serving.embedded.errors import RequestError
+from serving.embedded.known import Lease, Model, State, Version
 from serving.embedded.monitoring import Monitoring
 from serving.embedded.servable import Servable, as_request_error
+from serving.embedded.unloading import Unloading
 from serving.embedded.versions import on_disk, wanted
 from serving.settings import ServerSettings
 
-State = get_model_status_pb2.ModelVersionStatus.State
 _GLANCE_SECONDS = 0.1
 _log = logging.getLogger(__name__)
-
-
-@dataclass(eq=False)
-class Version:
-    """One version of a model, from the moment it is wanted until it is forgotten."""
-
-    number: int
-    folder: Path
-    state: int = State.START
-    error: RequestError | None = None
-    servable: Servable | None = None
-    leases: int = 0
-    """Requests that use it now."""
-    attempts: int = 0
-    tried: float = 0.0
-    tried_on: object = None
-    """What the folder was when it was tried last."""
-
-    @property
-    def is_available(self) -> bool:
-        return self.state == State.AVAILABLE
-
-
-@dataclass(eq=False)
-class Model:
-    """A name, where its versions are, and those that are known."""
-
-    config: model_server_config_pb2.ModelConfig
-    versions: dict[int, Version] = field(default_factory=dict)
-    labels: Mapping[str, int] = field(default_factory=dict)
-
-    def available(self) -> list[Version]:
-        return [version for version in self.versions.values() if version.is_available]
-
-
-@dataclass(frozen=True)
-class Lease:
-    """A version that stays loaded as long as the request runs."""
-
-    model: str
-    version: int
-    servable: Servable
 
 
 class Manager:
@@ -88,7 +47,9 @@ class Manager:
         self._settings, self._monitoring, self._warm_up = settings, monitoring, warm_up
         self._watchers: list[Callable[[bool], None]] = []
         self._models: dict[str, Model] = {}
+        self._former: dict[str, Model] = {}  # no longer served; their states are told on, as TensorFlow Serving does
         self._changed = threading.Condition()
+        self._unloading = Unloading(self._changed)
         self._working = threading.RLock()  # one at a time loads and reloads
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._poll, name="versions", daemon=True)
@@ -96,6 +57,7 @@ class Manager:
 
     def start(self) -> None:
         """Loads what there is, and goes on looking."""
+        self._unloading.start()
         self._configure(self._settings.models)
         if self._settings.poll_seconds > 0:
             self._thread.start()
@@ -106,8 +68,8 @@ class Manager:
             self._thread.join()
         with self._working:
             for model in self._models.values():
-                for version in list(model.versions.values()):
-                    self._unload(model, version)
+                self._unload_all(model)
+        self._unloading.stop()
 
     def reload(self, config: model_server_config_pb2.ModelServerConfig) -> None:
         """Serves other models, or these by other policies and labels; nothing changes where it is refused."""
@@ -128,13 +90,13 @@ class Manager:
         finally:
             with self._changed:
                 version.leases -= 1
-                if not version.leases:
+                if not version.leases and version.state == State.UNLOADING:
                     self._changed.notify_all()
 
     def statuses(self, spec: model_pb2.ModelSpec) -> list[tuple[int, int, RequestError | None]]:
         """(version, state, why it failed) of the one that is asked for, or of all."""
         with self._changed:
-            model = self._models.get(spec.name)
+            model = self._models.get(spec.name) or self._former.get(spec.name)
             known = sorted(model.versions.values(), key=lambda version: -version.number) if model else []
             if spec.HasField("version"):
                 known = [version for version in known if version.number == spec.version.value]
@@ -182,7 +144,8 @@ class Manager:
             before = {name: model.config for name, model in self._models.items()}
             with self._changed:
                 for name, model_config in configs.items():
-                    self._models.setdefault(name, Model(model_config)).config = model_config
+                    known = self._former.get(name) or Model(model_config)
+                    self._models.setdefault(name, known).config = model_config
             for name in configs:
                 self._refresh(self._models[name])
             try:
@@ -193,10 +156,12 @@ class Manager:
             with self._changed:
                 for name, of_model in labels.items():
                     self._models[name].labels = of_model
-                gone = [self._models.pop(name) for name in list(self._models) if name not in configs]
-            for model in gone:
-                for version in list(model.versions.values()):
-                    self._unload(model, version)
+                    self._former.pop(name, None)
+                gone = {name: self._models.pop(name) for name in list(self._models) if name not in configs}
+                self._former |= gone
+            for model in gone.values():
+                self._unload_all(model)
+            self._tell()
 
     def _restore(self, before: Mapping[str, model_server_config_pb2.ModelConfig]) -> None:
         with self._changed:
@@ -204,8 +169,8 @@ class Manager:
             for name, config in before.items():
                 self._models[name].config = config
         for model in added:
-            for version in list(model.versions.values()):
-                self._unload(model, version)
+            self._unload_all(model)
+        self._tell()
 
     def _labels(self, model: Model) -> dict[str, int]:
         available = {version.number for version in model.available()}
@@ -263,7 +228,7 @@ class Manager:
         for number in numbers:
             with self._changed:
                 version = model.versions.get(number)
-                if version is None or version.state == State.END and version.error is None:
+                if version is None or version.is_past:
                     version = model.versions[number] = Version(number, found[number])
             version.folder = found[number]
             if self._is_due(version):
@@ -271,8 +236,7 @@ class Manager:
         # The one that answers stays until another one does; also where its folder was taken away.
         if any(model.versions[number].is_available for number in numbers):
             for version in list(model.versions.values()):
-                # What was served and is no longer stays known, as END; what never was is forgotten.
-                if version.number not in numbers and (version.servable or version.error):
+                if version.number not in numbers and not version.is_past:
                     self._unload(model, version)
 
     def _is_due(self, version: Version) -> bool:
@@ -322,23 +286,23 @@ class Manager:
         _log.info("version %d of %s answers", version.number, name)
 
     def _unload(self, model: Model, version: Version) -> None:
-        if version.servable is None:
-            with self._changed:
-                model.versions.pop(version.number, None)
-            return
+        """Lets no new requests to the version. What was served stays known, at last as END; what failed is forgotten."""
         with self._changed:
-            version.state = State.UNLOADING
-            while version.leases:
-                self._changed.wait()
-        servable, version.servable = version.servable, None
-        servable.close()
-        self._set(version, State.END)
-        _log.info("version %d of %s was unloaded", version.number, model.config.name)
+            if version.is_available:
+                self._unloading.add(model.config.name, version)
+            elif version.error:
+                model.versions.pop(version.number, None)
+
+    def _unload_all(self, model: Model) -> None:
+        for version in list(model.versions.values()):
+            self._unload(model, version)
 
     def _set(self, version: Version, state: int, error: RequestError | None = None) -> None:
         with self._changed:
             version.state, version.error = state, error
-            self._changed.notify_all()
+        self._tell()
+
+    def _tell(self) -> None:
         for watcher in self._watchers:
             watcher(self.all_available())
 

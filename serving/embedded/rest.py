@@ -158,7 +158,7 @@ class Door:
         call = Call(entrypoint="REST", deadline=deadline, is_cancelled=gone.is_set)
         asked = self._service, scope["method"], f"{path}?{query}" if query else path, body, call
         run = asyncio.get_running_loop().run_in_executor
-        work = run(self._pool, answer, *asked, self._limits.json_depth, self._refused)
+        work = run(self._pool, answer, *asked, self._limits, self._refused)
         watch = asyncio.ensure_future(_watch(receive, gone))
         try:
             return await work

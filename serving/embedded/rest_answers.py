@@ -86,18 +86,21 @@ class Reply(NamedTuple):
     content_type: str = "application/json"
 
 
+LIMITS = Limits()
+
+
 def answer(
     service: Service,
     method: str,
     path: str,
     body: bytes,
     call: Call,
-    json_depth: int = Limits.json_depth,
+    limits: Limits = LIMITS,
     refused: Refused = lambda model, code, api: None,
 ) -> Reply:
     """The reply to one request. `path` is as it was sent, with its escapes and its query."""
     try:
-        return Reply(200, _answered(service, method, path, body, call, json_depth, refused))
+        return Reply(200, _answered(service, method, path, body, call, limits, refused))
     except RequestError as error:
         return refusal(error)
     except Exception:
@@ -109,7 +112,7 @@ def refusal(error: RequestError) -> Reply:
     return Reply(STATUSES[error.code], error_reply(error.message))
 
 
-def _answered(service: Service, method: str, path: str, body: bytes, call: Call, depth: int, refused: Refused) -> bytes:
+def _answered(service: Service, method: str, path: str, body: bytes, call: Call, limits: Limits, refused: Refused) -> bytes:
     pattern = {"POST": _POST, "GET": _GET}.get(method)
     found = pattern.fullmatch(path) if pattern else None
     malformed = invalid(f"Malformed request: {method} {path}")
@@ -121,7 +124,7 @@ def _answered(service: Service, method: str, path: str, body: bytes, call: Call,
         if asked not in _READERS:
             raise malformed
         try:
-            ask = _READERS[asked](service, spec, body, depth)
+            ask = _READERS[asked](service, spec, body, limits)
         except RequestError as error:
             refused(spec.name, error.code, asked.capitalize())
             raise
@@ -134,18 +137,18 @@ def _answered(service: Service, method: str, path: str, body: bytes, call: Call,
     return _printed(service.get_model_status(get_model_status_pb2.GetModelStatusRequest(model_spec=spec), call)).encode()
 
 
-def _predict(service: Service, spec: model_pb2.ModelSpec, body: bytes, depth: int) -> Ask:
-    request, as_rows = predict_request(body, spec, lambda signature: service.input_infos(spec, signature), depth)
+def _predict(service: Service, spec: model_pb2.ModelSpec, body: bytes, limits: Limits) -> Ask:
+    request, as_rows = predict_request(body, spec, lambda signature: service.input_infos(spec, signature), limits)
     return lambda call: predict_reply(service.predict(request, call), as_rows)
 
 
-def _classify(service: Service, spec: model_pb2.ModelSpec, body: bytes, depth: int) -> Ask:
-    request = classify_request(body, spec, depth)
+def _classify(service: Service, spec: model_pb2.ModelSpec, body: bytes, limits: Limits) -> Ask:
+    request = classify_request(body, spec, limits)
     return lambda call: classify_reply(service.classify(request, call))
 
 
-def _regress(service: Service, spec: model_pb2.ModelSpec, body: bytes, depth: int) -> Ask:
-    request = regress_request(body, spec, depth)
+def _regress(service: Service, spec: model_pb2.ModelSpec, body: bytes, limits: Limits) -> Ask:
+    request = regress_request(body, spec, limits)
     return lambda call: regress_reply(service.regress(request, call))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from serving.embedded.errors import RequestError
+from serving.settings import Limits
 
 MAX_DEPTH = 400
 """Whatever the limit is: Python's parser recurses, and gives up at about 1,000."""
@@ -19,7 +20,7 @@ SHOWN = 256
 """So much of a faulty value an error message quotes."""
 
 _QUOTE = ord('"')
-_PASSED_OVER = bytes(set(range(256)) - set(b'[]{}"'))
+_BRACKETS, _VALUES = b"[]{}", b"[{,:"
 _SURROGATES = re.compile(
     r"""(?:[^\\]++ | \\[^u] | \\u(?![dD][89a-fA-F])
          | \\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})*+""",
@@ -43,9 +44,10 @@ class Infinite(float):
     """What the token Infinity gives. A plain float that is infinite was a number too big to be one."""
 
 
-def parse(body: bytes, depth: int) -> dict[str, Any]:
-    """The object that the body is, of at most `depth` levels. As in TensorFlow Serving, what follows it is not read."""
-    _check_depth(body, min(depth, MAX_DEPTH))
+def parse(body: bytes, limits: Limits) -> dict[str, Any]:
+    """The object that the body is, within the limits. As in TensorFlow Serving, what follows it is not read."""
+    _check_count(body, limits.json_values)
+    _check_depth(body, min(limits.json_depth, MAX_DEPTH))
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -114,19 +116,28 @@ _CONSTANTS = {"NaN": math.nan, "Infinity": Infinite("inf"), "-Infinity": Infinit
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_CONSTANTS.__getitem__)
 
 
+def _check_count(body: bytes, limit: int) -> None:
+    """Before anything parses it: each value is the first of a list or an object, or follows a comma; a key is a text as
+    well. Empty lists and objects, which cost the most, so count twice."""
+    if sum(body.count(mark) for mark in (b"[", b"{", b",", b":")) <= limit:
+        return
+    if len(_outside_strings(body, _VALUES)) > limit:
+        raise invalid(f"JSON Parse error: The document has more than {limit} values, which is the limit; gRPC has none")
+
+
 def _check_depth(body: bytes, limit: int) -> None:
     """Before anything parses it: a parser that recurses is what deep JSON is sent for."""
     if body.count(b"[") + body.count(b"{") <= limit:
         return
-    steps = _steps(_brackets(body))
+    steps = _steps(_outside_strings(body, _BRACKETS))
     if steps.size and int(steps.cumsum(dtype=np.int32).max()) > limit:
         raise invalid(f"JSON Parse error: The document is nested deeper than {limit} levels")
 
 
-def _brackets(body: bytes) -> bytes:
-    """All brackets and braces in their order, but for those in strings. A body may be megabytes of them: hence arrays."""
+def _outside_strings(body: bytes, marks: bytes) -> bytes:
+    """All of these marks in their order, but for those in strings. A body may be megabytes of them: hence arrays."""
     unescaped = body.replace(rb"\\", b"").replace(rb"\"", b"")
-    codes = np.frombuffer(unescaped.translate(None, _PASSED_OVER), np.uint8)
+    codes = np.frombuffer(unescaped.translate(None, bytes(set(range(256)) - {*marks, _QUOTE})), np.uint8)
     in_string = np.logical_xor.accumulate(codes == _QUOTE)
     return codes[~in_string & (codes != _QUOTE)].tobytes()
 
@@ -146,7 +157,7 @@ def _check_surrogates(text: str, end: int) -> None:
 
 def _fault(said: str, before: bytes) -> str:
     if said.startswith("Expecting ','"):
-        brackets = _brackets(before)
+        brackets = _outside_strings(before, _BRACKETS)
         steps = _steps(brackets)
         depths = steps.cumsum(dtype=np.int32)
         innermost = np.flatnonzero((steps == 1) & (depths == depths[-1]))[-1]

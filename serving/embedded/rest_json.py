@@ -20,6 +20,7 @@ from tensorflow_serving.apis import classification_pb2, input_pb2, model_pb2, pr
 
 from serving.embedded.errors import RequestError
 from serving.embedded.rest_document import Infinite, ill_formed, invalid, parse, shown, too_big, type_of
+from serving.settings import Limits
 
 Infos = Mapping[str, meta_graph_pb2.TensorInfo]
 _NUMBERS = frozenset({int, float, Infinite})
@@ -62,13 +63,13 @@ KINDS = {
 
 
 def predict_request(
-    body: bytes, spec: model_pb2.ModelSpec, infos: Callable[[str], Infos], depth: int
+    body: bytes, spec: model_pb2.ModelSpec, infos: Callable[[str], Infos], limits: Limits
 ) -> tuple[predict_pb2.PredictRequest, bool]:
     """The request, and whether it came as rows (`instances`), as the reply then does.
 
     `infos` gives the inputs of a signature by its name.
     """
-    document = parse(body, depth)
+    document = parse(body, limits)
     request = predict_pb2.PredictRequest()
     _set_spec(request.model_spec, spec, document)
     signature = request.model_spec.signature_name
@@ -88,15 +89,15 @@ def predict_request(
     return request, as_rows
 
 
-def classify_request(body: bytes, spec: model_pb2.ModelSpec, depth: int) -> classification_pb2.ClassificationRequest:
-    document, request = parse(body, depth), classification_pb2.ClassificationRequest()
+def classify_request(body: bytes, spec: model_pb2.ModelSpec, limits: Limits) -> classification_pb2.ClassificationRequest:
+    document, request = parse(body, limits), classification_pb2.ClassificationRequest()
     _set_spec(request.model_spec, spec, document)
     _read_examples(document, request.input)
     return request
 
 
-def regress_request(body: bytes, spec: model_pb2.ModelSpec, depth: int) -> regression_pb2.RegressionRequest:
-    document, request = parse(body, depth), regression_pb2.RegressionRequest()
+def regress_request(body: bytes, spec: model_pb2.ModelSpec, limits: Limits) -> regression_pb2.RegressionRequest:
+    document, request = parse(body, limits), regression_pb2.RegressionRequest()
     _set_spec(request.model_spec, spec, document)
     _read_examples(document, request.input)
     return request

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import ssl
@@ -16,8 +17,10 @@ from tensorflow_serving.apis import model_pb2
 from pipeline.errors import BertlineError
 from serving.embedded import grpc_door, rest, warm_up
 from serving.embedded.batching import Batcher, OneByOne, Runner
+from serving.embedded.config_polling import ConfigPolling
 from serving.embedded.errors import Call, RequestError
-from serving.embedded.manager import Lease, Manager, State
+from serving.embedded.known import Lease, State
+from serving.embedded.manager import Manager
 from serving.embedded.monitoring import Monitoring
 from serving.embedded.request_log import RequestLog
 from serving.embedded.servable import Servable
@@ -37,6 +40,9 @@ class Server:
         self._log = RequestLog(settings.request_log, settings.request_log_rate) if settings.request_log else None
         self.manager = Manager(settings, self.monitoring, self._warm_up)
         self.service = Service(self.manager, self._runner, self.monitoring, settings.limits, self._log)
+        self._polling: ConfigPolling | None = None
+        if settings.model_config_file and settings.config_poll_seconds > 0:
+            self._polling = ConfigPolling(settings.model_config_file, settings.config_poll_seconds, self.manager.reload)
         self._grpc = grpc_door.Door(self.service, settings)
         self._rest: rest.Door | None = None
         if settings.rest_api_port is not None:
@@ -68,10 +74,14 @@ class Server:
             raise
         self._grpc.set_healthy(self.manager.all_available())
         self.manager.watch(self._grpc.set_healthy)
+        if self._polling:
+            self._polling.start()
 
     def stop(self, grace_seconds: float | None = None) -> None:
         """Drains: no new requests are taken, those under way have `grace_seconds` to finish, then all is closed."""
         grace = self._settings.drain_seconds if grace_seconds is None else grace_seconds
+        if self._polling:
+            self._polling.stop()
         doors = [threading.Thread(target=self._grpc.stop, args=(grace,))]
         if self._rest:
             doors.append(threading.Thread(target=self._rest.stop, args=(grace,)))
@@ -133,6 +143,7 @@ def serve(settings: ServerSettings, announce: Callable[[str], None]) -> None:
             os._exit(130)
         stop.set()
 
+    gc.freeze()  # what imports have made stays: no collection need go through it while a request waits
     before = {number: signal.signal(number, asked_to_stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         server = Server(settings)

@@ -26,7 +26,8 @@ from tensorflow_serving.apis import (
 from serving.embedded import inference
 from serving.embedded.batching import Runner, Task
 from serving.embedded.errors import Call, RequestError
-from serving.embedded.manager import Lease, Manager
+from serving.embedded.known import Lease
+from serving.embedded.manager import Manager
 from serving.embedded.monitoring import Monitoring
 from serving.embedded.servable import Fetches
 from serving.embedded.tensors import to_array, to_proto

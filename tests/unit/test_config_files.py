@@ -160,6 +160,16 @@ def test_what_is_written_of_batching_is_read_the_same(write, batching):
     assert read_batching(write(batching_text(batching))) == batching
 
 
+SPLIT = "max_batch_size { value: 8 } enable_large_batch_splitting { value: true } max_execution_batch_size { value: 4 }\n"
+
+
+def test_sizes_that_are_allowed_end_with_the_rows_of_a_run(write):
+    split = read_batching(write(SPLIT + "allowed_batch_sizes: [2, 4]"))
+    assert (split.max_batch_size, split.rows_of_run) == (8, 4)
+    whole = read_batching(write("max_batch_size { value: 8 } max_execution_batch_size { value: 4 } allowed_batch_sizes: 8"))
+    assert (whole.max_batch_size, whole.rows_of_run) == (8, 8)
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -170,6 +180,10 @@ def test_what_is_written_of_batching_is_read_the_same(write, batching):
         ("max_batch_size { value: 8 }\nallowed_batch_sizes: [2, 4]", "line 2: the last of allowed_batch_sizes is 4, and"),
         ("allowed_batch_sizes: [2, 64]", "line 1: the last of allowed_batch_sizes is 64, and max_batch_size is 1000"),
         ("max_batch_size { value: 8 } max_execution_batch_size { value: 9 }", "line 1: max_execution_batch_size is 9"),
+        (
+            SPLIT + "allowed_batch_sizes: [2, 8]",
+            "line 2: the last of allowed_batch_sizes is 8, and max_execution_batch_size",
+        ),
         ("max_batch_size: 8", "line 1: this is no BatchingParameters in protobuf's text format, as max_batch_size { value"),
     ],
 )

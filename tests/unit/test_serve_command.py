@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from pipeline import serve_command
 from pipeline.cli import main
 from serving.config_files import serving_batching
-from serving.settings import Batching, ServerSettings
+from serving.settings import Batching, Limits, ServerSettings
 
 MODELS = """model_config_list {
   config { name: "one" base_path: "%s" model_platform: "tensorflow" }
@@ -148,7 +148,9 @@ def test_a_file_for_prometheus_may_turn_it_off(start, tmp_path):
 
 
 def test_our_own_flags_become_settings(start, tmp_path):
-    settings = start("--host=::1", "--root=workspace", "--request_log=log", "--request_log_rate=0.5").settings
+    settings = start("--host=::1", "--root=workspace", "--request_log=log", "--request_log_rate=0.5",
+                     "--rest_api_max_values=7").settings  # fmt: skip
+    assert settings.limits == Limits(json_values=7)
     assert (settings.host, settings.root) == ("::1", tmp_path / "workspace")
     assert (settings.request_log, settings.request_log_rate) == (tmp_path / "log", 0.5)
 
@@ -168,8 +170,23 @@ def test_flags_that_mean_nothing_here_are_named_in_a_line_each(start):
         for name in ("enable_profiler", "flush_filesystem_caches", "num_load_threads")
     ]
     assert started.own == {}
-    polled = start("--model_config_file_poll_wait_seconds=60")
-    assert polled.notes.startswith("note: --model_config_file_poll_wait_seconds is ignored: the file is read once")
+
+
+def test_a_file_of_models_may_be_read_again_and_again(start, workspace, tmp_path):
+    (tmp_path / "models.config").write_text(MODELS % (workspace / "models" / "reviews"))
+    file, poll = "--model_config_file=models.config", "--model_config_file_poll_wait_seconds="
+    started = start(file, poll + "60", "--root=/")
+    settings = started.settings
+    assert (settings.model_config_file, settings.config_poll_seconds) == (tmp_path / "models.config", 60.0)
+    assert not started.notes
+    for never in ("0", "-1"):
+        assert start(file, poll + never).settings.config_poll_seconds == 0.0 and not start(file, poll + never).notes
+    for flags, told in (
+        ([], "is ignored: there is no --model_config_file"),
+        ([file], "without --root the file may drop models"),
+        ([file, "--engine=binary"], "is ignored: the real server is given a copy of the file"),
+    ):
+        assert told in start(poll + "60", *flags).notes
 
 
 @pytest.mark.parametrize("engine", ["binary", "docker"])

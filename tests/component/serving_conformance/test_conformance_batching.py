@@ -149,6 +149,42 @@ def test_inputs_that_are_no_rows_are_refused(batched, signature, inputs, message
     refused(lambda: server.predict("shapes", inputs, signature=signature), "INVALID_ARGUMENT", message)
 
 
+SPLITTING = {"enable_large_batch_splitting": True, "max_execution_batch_size": 4, "max_batch_size": 10}
+
+
+@pytest.mark.parametrize("sizes", [[3], [4], [4, 1], [4, 4], [4, 4, 2]])
+def test_a_request_larger_than_a_run_is_split_and_joined(batched, sizes):
+    server = batched(**SPLITTING)
+    runs = [size for size in sizes for _ in range(size)]
+    assert asked(server, *range(sum(sizes))) == [(x / 2 + 2, rows) for x, rows in enumerate(runs)]
+
+
+def test_parts_of_a_request_are_filled_up_to_the_sizes_that_are_allowed(batched):
+    server = batched(**SPLITTING, allowed_batch_sizes=(2, 4))
+    assert asked(server, *range(7)) == [(x / 2 + 2, 4) for x in range(7)]
+
+
+def test_large_requests_and_small_ones_get_what_they_get_unsplit(batched):
+    server, whole = batched(**SPLITTING), batched(max_batch_size=10)
+    sent = [np.arange(rows, dtype=np.float32) for rows in (10, 1, 7, 4, 9, 5)]
+    with ThreadPoolExecutor(len(sent)) as pool:
+        found = [pool.submit(asked, server, *x) for x in sent]
+    assert [[y for y, _ in one.result()] for one in found] == [[y for y, _ in asked(whole, *x)] for x in sent]
+
+
+def test_a_request_larger_than_the_largest_is_not_split(batched):
+    server = batched(**SPLITTING)
+    message = "Task size 11 is larger than maximum input batch size 10"
+    refused(lambda: asked(server, *range(11)), "INVALID_ARGUMENT", message)
+
+
+def test_a_request_that_does_not_fit_into_the_queue_is_refused_whole(batched):
+    server = batched(**SPLITTING, max_enqueued_batches=1)
+    message = "The batch scheduling queue to which this task was submitted is full…"
+    refused(lambda: asked(server, *range(5)), "UNAVAILABLE", message)
+    assert asked(server, *range(4)) == [(x / 2 + 2, 4) for x in range(4)]
+
+
 @pytest.mark.parametrize(
     "signature, message",
     [
