@@ -84,8 +84,8 @@ class Tracker:
         return self._problem
 
     @property
-    def parts(self) -> dict[str, str | None]:
-        """Identity -> MLflow run of each run under this one that has ended, also before it was resumed."""
+    def parts(self) -> dict[str, tuple[str, str | None]]:
+        """Identity -> key and MLflow run of each run under this one that has ended, also before it was resumed."""
         return self._recorded_before.parts
 
     def start(self) -> None:
@@ -94,7 +94,7 @@ class Tracker:
             return
         parent = self._part.parent
         if parent and self._identity in parent.parts:  # a study that goes on takes this run from the cache
-            self._mlflow_run_id = parent.parts[self._identity]
+            self.key, self._mlflow_run_id = parent.parts[self._identity]
             return
         with self._guarded():
             spool = self._config.spool_path
@@ -198,15 +198,15 @@ class Tracker:
             self._wait(self._journal, self._sender)
         known, parent = self.mlflow_run_id, self._part.parent  # before the journal may go
         if parent and self._identity and status != KILLED:
-            parent.note_part(self._identity, known)
+            parent.note_part(self._identity, self.key, known)
         self._journal.release()
         if self._sender:  # which now removes the journal, if all is sent
             self._sender.release()
 
-    def note_part(self, identity: str, mlflow_run_id: str | None) -> None:
+    def note_part(self, identity: str, key: str, mlflow_run_id: str | None) -> None:
         """A run under this one has ended, and is not recorded again when this one goes on after it was killed."""
-        self.parts[identity] = mlflow_run_id
-        self._append({"do": "part", "identity": identity, "mlflow_run_id": mlflow_run_id})
+        self.parts[identity] = key, mlflow_run_id
+        self._append({"do": "part", "identity": identity, "key": key, "mlflow_run_id": mlflow_run_id})
 
     @property
     def _scope(self) -> str:
@@ -334,7 +334,7 @@ class Recorded:
 
     last_steps: dict[str, int] = field(default_factory=dict)
     steps: dict[str, Operation] = field(default_factory=dict)
-    parts: dict[str, str | None] = field(default_factory=dict)
+    parts: dict[str, tuple[str, str | None]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, journal: Journal) -> Recorded:
@@ -347,7 +347,7 @@ class Recorded:
             elif operation["do"] == "step":
                 found.steps[operation["name"]] = operation
             elif operation["do"] == "part":
-                found.parts[operation["identity"]] = operation["mlflow_run_id"]
+                found.parts[operation["identity"]] = operation["key"], operation["mlflow_run_id"]
         return found
 
     def has(self, name: str, step: int) -> bool:

@@ -62,10 +62,13 @@ def seeds(tmp_path_factory):
     with events.listening(interrupt):
         interrupted = line.run(*SEEDS)
     summary, pushed = line.summary, versions(line)
+    parent, children = parent_and_children(line, summary["mlflow_run_id"])
     finished = line.run(*SEEDS)
     return SimpleNamespace(
         line=line,
-        interrupted=SimpleNamespace(outcome=interrupted, summary=summary, versions=pushed),
+        interrupted=SimpleNamespace(
+            outcome=interrupted, summary=summary, versions=pushed, parent=parent, children=children
+        ),
         outcome=finished,
         summary=line.summary,
         versions=versions(line),
@@ -75,7 +78,7 @@ def seeds(tmp_path_factory):
 def test_an_interrupted_study_has_pushed_nothing_and_says_so(seeds):
     assert seeds.interrupted.outcome.exit_code == 130 and seeds.interrupted.versions == []
     assert seeds.interrupted.summary["status"] == "interrupted"
-    parent, children = parent_and_children(seeds.line, seeds.interrupted.summary["mlflow_run_id"])
+    parent, children = seeds.interrupted.parent, seeds.interrupted.children
     assert parent.info.status == "KILLED"
     assert [(child.data.tags["seed"], child.info.status) for child in children] == [("42", "FINISHED"), ("7", "KILLED")]
     assert all(children[0].data.tags[f"step.{step}"] == "run" for step in DATA_STEPS)
@@ -86,6 +89,13 @@ def test_the_same_command_goes_on_and_trains_only_what_is_left(seeds):
     assert seeds.outcome.exit_code == 0, seeds.outcome.output
     done = [(step["run"], step["name"]) for step in seeds.summary["steps"] if not step["cached"]]
     assert done == [("seed 7", "Trainer"), ("seed 7", "Evaluator"), ("push", "ServeCheck"), ("push", "Pusher")]
+
+
+def test_the_record_goes_on_too_and_has_nothing_twice(seeds):
+    assert seeds.summary["mlflow_run_id"] == seeds.interrupted.summary["mlflow_run_id"]
+    parent, children = parent_and_children(seeds.line, seeds.summary["mlflow_run_id"])
+    assert [run.info.status for run in (parent, *children)] == ["FINISHED"] * 3
+    assert [run.info.run_id for run in children] == [run.info.run_id for run in seeds.interrupted.children]
 
 
 def test_mlflow_holds_the_seeds_under_one_run_with_mean_and_deviation(seeds):
