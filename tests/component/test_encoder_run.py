@@ -12,6 +12,7 @@ from mlflow.tracking import MlflowClient
 from components import encoder_run
 from components.encoder_run import find_run
 from components.publish import publish
+from components.store import PATIENCE
 from components.tracking import Tracker
 from pipeline.config import Config
 from pipeline.config_file import load
@@ -206,7 +207,7 @@ def test_asking_makes_no_store(tmp_path):
 @pytest.mark.timeout(120)  # MLflow by itself would go on asking for minutes
 @pytest.mark.parametrize("listens", [True, False])
 def test_a_dead_server_is_told_soon_and_without_its_password(monkeypatch, listens):
-    monkeypatch.setitem(encoder_run._PATIENCE, "MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+    monkeypatch.setitem(PATIENCE, "MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     environment = dict(os.environ)
     with socket.socket() as dead:  # takes connections and never answers, or refuses them
         dead.bind(("127.0.0.1", 0))

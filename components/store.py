@@ -1,0 +1,114 @@
+"""The MLflow store that runs are recorded in: how it is opened, and how it is asked without being changed.
+
+Asking changes nothing: MLflow makes a store that is not there, so it is looked for first.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from pipeline.config import without_password
+from pipeline.errors import BertlineError
+
+# MLflow goes on asking a dead server for minutes; here somebody waits for the answer.
+PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "15"}
+
+
+def open_store(uri: str) -> Any:
+    """MLflow's client; importing it takes seconds."""
+    quiet()
+    from mlflow.tracking import MlflowClient
+
+    return MlflowClient(tracking_uri=uri)
+
+
+def quiet() -> None:
+    """No word of what is done here goes to others, nor does the absence of git to the terminal."""
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+
+
+@contextmanager
+def asking(uri: str, what: str) -> Iterator[Any]:
+    """MLflow's client of a store that is there; that it is not, or does not answer, is one sentence.
+
+    Args:
+      uri: of the store.
+      what: is looked for in it; ends the sentence, as `the run 123abc`.
+    """
+    shown = without_password(uri)
+    if not is_there(uri):
+        raise BertlineError(f"there is no MLflow store {shown} to look for {what} in; tracking.uri names another.")
+    try:
+        with impatient():
+            yield open_store(uri)
+    except BertlineError:
+        raise
+    except Exception as error:
+        first_line = next(iter(str(error).splitlines()), "")
+        raise BertlineError(
+            f"the MLflow store {shown} cannot be asked for {what}: {type(error).__name__}:"
+            f" {without_password(first_line)[:200]}"
+        ) from None
+
+
+def is_there(uri: str) -> bool:
+    """Whether a store of this machine is there; a server is there or says so itself."""
+    kind, _, rest = uri.partition("://")
+    if kind.startswith("sqlite"):
+        path = Path(rest.removeprefix("/").partition("?")[0])
+        if not path.is_file():
+            return False
+        try:
+            with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+                return bool(database.execute("SELECT 1 FROM sqlite_master WHERE name = 'runs'").fetchall())
+        except sqlite3.Error:
+            return False
+    parts = urlsplit(uri)
+    return parts.scheme not in ("", "file") or Path(unquote(parts.path)).is_dir()
+
+
+@contextmanager
+def impatient() -> Iterator[None]:
+    ours = {name: value for name, value in PATIENCE.items() if name not in os.environ}
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name in ours:
+            del os.environ[name]
+
+
+def matching(client: Any, run_id: str) -> list[Any]:
+    """The runs whose id is `run_id` or begins with it: two at most, for more are not needed to know that it is not one."""
+    from mlflow.exceptions import MlflowException
+
+    if len(run_id) < _WHOLE:
+        experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+        return client.search_runs(experiments, f"attributes.run_id LIKE '{run_id}%'", max_results=2)
+    try:
+        run = client.get_run(run_id)
+    except MlflowException as error:
+        if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+            return []
+        raise
+    return [run] if run.info.lifecycle_stage == "active" else []  # MLflow keeps what was deleted
+
+
+def only_match(client: Any, run_id: str, uri: str) -> Any:
+    """The run whose id is `run_id` or, if it is the only one, begins with it."""
+    found, shown = matching(client, run_id), without_password(uri)
+    if not found:
+        raise BertlineError(f"there is no run {run_id} in the MLflow store {shown}; tracking.uri names another store.")
+    if len(found) > 1:
+        raise BertlineError(f"{run_id} is the start of several runs in the MLflow store {shown}; write more of the id.")
+    return found[0]
+
+
+_WHOLE = 32  # digits of an id
