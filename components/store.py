@@ -29,8 +29,9 @@ def open_store(uri: str) -> Any:
 
 
 def quiet() -> None:
-    """No word of what is done here goes to others, nor does the absence of git to the terminal."""
+    """No word of what is done here goes to others; nor do progress bars, and the absence of git, go to the terminal."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
 
 
