@@ -18,6 +18,7 @@ from tfx_bsl.tfxio import tf_example_record
 
 from components import metrics
 from components.metrics import PER_CLASS
+from components.row_writer import row_evaluator
 from components.verdict import OVERALL, ROWS, Slices, Verdict, check_metrics, judge, length_slice
 from models.score_families import family_of
 from models.task import Task
@@ -42,8 +43,15 @@ def evaluate(
     examples: Sequence[str],
     output: str,
     labels: Sequence[str],
+    text_keys: Sequence[str],
 ) -> Verdict:
-    """Measures the model at `model` (and `baseline`) on the files `examples`, writes TFMA's results to `output`."""
+    """Measures the model at `model` (and `baseline`) on the files `examples`.
+
+    Writes TFMA's results to `output`, and every row with the model's answer (`held_out_rows.py`).
+
+    Args:
+      text_keys: the raw features with the texts of a row.
+    """
     check_metrics(task, settings, len(labels))
     config = _eval_config(task, settings, labels, with_baseline=baseline is not None)
     models = [
@@ -54,6 +62,12 @@ def evaluate(
     extractors = tfma.default_extractors(eval_shared_model=models, eval_config=config)
     # Before the slice keys are read from the features.
     extractors.insert(1, _length_extractor(settings.length_slices))
+    # TFMA keeps no name for a model that is measured alone.
+    name = "candidate" if baseline else None
+    evaluators = [
+        *tfma.default_evaluators(eval_shared_model=models, eval_config=config),
+        row_evaluator(task, labels, text_keys, output, name),
+    ]
     source = tf_example_record.TFExampleRecord(
         list(examples), raw_record_column_name=tfma.ARROW_INPUT_COLUMN, telemetry_descriptors=["Bertline"]
     )
@@ -63,11 +77,14 @@ def evaluate(
             | "Read" >> source.BeamSource(batch_size=_ROWS_AT_ONCE)
             | "Evaluate"
             >> tfma.ExtractEvaluateAndWriteResults(
-                eval_shared_model=models, eval_config=config, extractors=extractors, output_path=output
+                eval_shared_model=models,
+                eval_config=config,
+                extractors=extractors,
+                evaluators=evaluators,
+                output_path=output,
             )
         )
-    # TFMA keeps no name for a model that is measured alone.
-    slices, confusion, classes = _results(output, "candidate" if baseline else None, task, len(labels))
+    slices, confusion, classes = _results(output, name, task, len(labels))
     baseline_slices = _results(output, "baseline", task, len(labels))[0] if baseline else {}
     reasons = judge(slices, baseline_slices, settings, task)
     return Verdict(
@@ -84,7 +101,9 @@ def evaluate(
 
 
 def _eval_config(task: Task, settings: EvaluationConfig, labels: Sequence[str], *, with_baseline: bool) -> tfma.EvalConfig:
-    outputs = task.outputs
+    first = next(iter(task.outputs))
+    measured = {first, *(metric.output for metric in task.metrics.values())}
+    outputs = {name: output for name, output in task.outputs.items() if name in measured}
     by_output: dict[str, Any] = {
         "label_keys": {name: output.label for name, output in outputs.items()},
         "example_weight_keys": {name: output.weight for name, output in outputs.items()},
@@ -108,7 +127,7 @@ def _eval_config(task: Task, settings: EvaluationConfig, labels: Sequence[str], 
             for name, metric in task.metrics.items()
             if metric.output == output and metric.tfma and metric.is_measured(len(labels))
         }
-        if output == next(iter(outputs)):
+        if output == first:
             wanted[ROWS] = "WeightedExampleCount"
         found = [_metric(name, of, labels) for name, of in wanted.items()]
         if output == task.confusion:

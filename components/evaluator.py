@@ -44,7 +44,7 @@ def Evaluator(
     Args:
       examples: raw Examples with the split `eval`.
       model: the candidate.
-      evaluation: TFMA's results, and our verdict with its reasons.
+      evaluation: TFMA's results, our verdict with its reasons, and every row with the model's answer.
       blessing: whether the model may be pushed.
       settings: JSON of the config's section `evaluation`.
       destination: folder of pushed versions; the newest one is the baseline.
@@ -53,15 +53,18 @@ def Evaluator(
     """
     model_path = path_utils.serving_model_path(model.uri)
     card = read_card(model_path)
+    task = as_learned(get_task(card["task"]), PretrainingConfig.model_validate_json(pretraining))
     verdict = evaluate(
         lambda: beam_pipeline,
-        as_learned(get_task(card["task"]), PretrainingConfig.model_validate_json(pretraining)),
+        task,
         EvaluationConfig.model_validate_json(settings),
         model=model_path,
         baseline=find_baseline(model_path, card, destination),
         examples=[os.path.join(uri, "*") for uri in artifact_utils.get_split_uris([examples], "eval")],
         output=evaluation.uri,
         labels=card["labels"],
+        # A caller may name the texts otherwise than the Examples do.
+        text_keys=task.text_keys if task.input_names else card["text_keys"],
     )
     io_utils.write_string_file(os.path.join(evaluation.uri, FILE_NAME), verdict.to_json())
     marker = constants.BLESSED_FILE_NAME if verdict.blessed else constants.NOT_BLESSED_FILE_NAME

@@ -82,17 +82,17 @@ def pearson(predictions: np.ndarray, labels: np.ndarray) -> float:
 
 def spearman(predictions: np.ndarray, labels: np.ndarray) -> float:
     """Pearson's correlation of the ranks."""
-    return pearson(_ranks(predictions), _ranks(labels))
+    return pearson(places_in_order(predictions), places_in_order(labels))
 
 
-def _ranks(values: np.ndarray) -> np.ndarray:
+def places_in_order(values: np.ndarray) -> np.ndarray:
     """Places in the order, from 1; equal values share the mean of theirs."""
     _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
     return (ends - (counts - 1) / 2)[which]
 
 
-_LEAST_SHARE = 1e-7
+LEAST_SHARE = 1e-7
 """What Keras takes a share of 0 for, whose logarithm would be infinite."""
 
 
@@ -115,7 +115,7 @@ class Decisions:
     @classmethod
     def of_row(cls, flags: np.ndarray, shares: np.ndarray) -> Decisions:
         true, taken = flags > 0, shares > 0.5
-        right = np.clip(np.where(true, shares, 1 - shares).astype(float), _LEAST_SHARE, 1)
+        right = np.clip(np.where(true, shares, 1 - shares).astype(float), LEAST_SHARE, 1)
         counts = np.stack([true & taken, taken, true], axis=1).astype(np.int64)
         return cls(counts, 1, int((true == taken).all()), float(-np.log(right).mean()))
 

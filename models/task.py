@@ -146,7 +146,7 @@ class Task:
     targets: Callable[[Mapping[str, Any]], Tensors]
     """(features) -> the labels and weights that the evaluator measures by."""
     outputs: Mapping[str, Output]
-    """The first one counts the rows."""
+    """The first one counts the rows. One that no metric is of is kept with the held-out rows, to be looked at."""
     metrics: Mapping[str, Metric]
     """By their names in the config."""
     left_out: Callable[[PretrainingConfig], tuple[str, ...]] = staticmethod(lambda settings: ())

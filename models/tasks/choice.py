@@ -93,12 +93,16 @@ def answer(scores: tf.Tensor, batch: Mapping[str, tf.Tensor], context: Context) 
 
 def measure(scores: tf.Tensor, batch: Mapping[str, tf.Tensor], context: Context) -> Tensors:
     """What each row gives, because the shares themselves are more in one row than in another."""
-    return {"right": classification.correct(scores, batch), "row_loss": classification.loss(scores, batch)}
+    return {
+        "right": classification.correct(scores, batch),
+        "row_loss": classification.loss(scores, batch),
+        "index": tf.argmax(scores, axis=-1),
+    }
 
 
 def targets(features: Mapping[str, tf.Tensor]) -> Tensors:
-    weight = classification.targets(features)["label_weight"]
-    return {"target": tf.zeros_like(weight), "label_weight": weight}
+    found = classification.targets(features)
+    return {**found, "target": tf.zeros_like(found["label_weight"])}
 
 
 TASK = Task(
@@ -118,6 +122,7 @@ TASK = Task(
     outputs={
         "right": Output("right", "target", "label_weight"),
         "row_loss": Output("row_loss", "target", "label_weight"),
+        "index": Output("index", "label_id", "label_weight"),
     },
     metrics={
         "accuracy": Metric("MeanPrediction", "right"),

@@ -1,0 +1,222 @@
+"""How the Evaluator keeps the held-out rows: a branch of TFMA's own pipeline, so that no row is read or asked twice.
+
+Batches are written to part files as they come, and put into one file, sorted by id, after the last: what is held in memory
+does not grow with the number of rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from tensorflow_model_analysis import constants
+from tensorflow_model_analysis.evaluators.evaluator import Evaluator
+from tensorflow_model_analysis.extractors.predictions_extractor import PREDICTIONS_EXTRACTOR_STAGE_NAME
+
+from components.held_out_rows import FILE_NAME, ID, ROWS_IN_GROUP, Description, column_name
+from models.task import Raw, Task, raw_features
+from pipeline.config import CHOICES
+
+MOST_CHARACTERS = 2000
+"""What is kept of a text: enough to see a mistake."""
+_ID_DIGITS = 16
+_BYTES_AT_ONCE = 256 << 20
+"""Parts larger than this are sorted piece by piece."""
+_MOST_PIECES = 256
+"""Files that are open at once."""
+_NUMBERS = {"int64": "<i8", "float32": "<f4"}
+_PARTS = "rows-parts"
+
+
+def row_evaluator(
+    task: Task, labels: Sequence[str], text_keys: Sequence[str], output: str, model_name: str | None
+) -> Evaluator:
+    """An evaluator beside TFMA's, that writes the rows of one model into the folder `output`.
+
+    Args:
+      model_name: which of the models' answers are kept; None where there is but one model.
+    """
+    description = Description.of(task, labels, text_keys)
+    # Each run has a folder of its own: one that broke off leaves its parts behind.
+    parts = os.path.join(output, f"{_PARTS}-{uuid.uuid4().hex[:8]}")
+    write = _WriteParts(parts, description, raw_features(task, text_keys), model_name)
+
+    @beam.ptransform_fn
+    def keep(extracts: beam.PCollection) -> dict[str, beam.PCollection]:
+        return {
+            "rows": extracts
+            | "WriteParts" >> beam.ParDo(write)
+            # Only what a bundle that succeeded has written: one that is tried again leaves a part that nobody names.
+            | "GatherParts" >> beam.combiners.ToList()
+            | "SortParts" >> beam.Map(_finish, parts, os.path.join(output, FILE_NAME), description)
+        }
+
+    # Before TFMA takes the batches apart.
+    return Evaluator("KeepRows", PREDICTIONS_EXTRACTOR_STAGE_NAME, keep())
+
+
+class _WriteParts(beam.DoFn):
+    """One file a bundle, named once it is complete."""
+
+    def __init__(self, folder: str, description: Description, raw: Mapping[str, Raw], model_name: str | None) -> None:
+        self._folder, self._description, self._raw, self._model_name = folder, description, raw, model_name
+        self._writer: Any = None
+        self._path = ""
+
+    def start_bundle(self) -> None:
+        self._writer, self._path = None, ""
+
+    def process(self, extracts: Mapping[str, Any]) -> Iterable[str]:
+        batch = record_batch(extracts, self._description, self._raw, self._model_name)
+        if self._writer is None:
+            os.makedirs(self._folder, exist_ok=True)
+            self._path = os.path.join(self._folder, f"{uuid.uuid4().hex}.arrow")
+            self._writer = pa.ipc.new_file(self._path, batch.schema)
+        self._writer.write_batch(batch)
+        return ()
+
+    def finish_bundle(self) -> Iterator[Any]:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+            yield beam.utils.windowed_value.WindowedValue(self._path, 0, [beam.transforms.window.GlobalWindow()])
+
+
+def _finish(parts: list[str], folder: str, path: str, description: Description) -> int:
+    rows = write_sorted(parts, path, description)
+    shutil.rmtree(folder, ignore_errors=True)
+    return rows
+
+
+def record_batch(
+    extracts: Mapping[str, Any], description: Description, raw: Mapping[str, Raw], model_name: str | None = None
+) -> pa.RecordBatch:
+    """The rows of one batch of TFMA's extracts."""
+    predictions, targets = extracts[constants.PREDICTIONS_KEY], extracts[constants.TRANSFORMED_FEATURES_KEY]
+    if model_name is not None:
+        predictions, targets = predictions[model_name], targets[model_name]
+    features = extracts[constants.FEATURES_KEY]
+    count = len(next(iter(targets.values())))
+    values = {name: _lists(features.get(name), count) for name in raw}
+    columns: dict[str, pa.Array] = {ID: pa.array(_ids(values, raw, count), pa.string())}
+    for key in description.text_keys:
+        texts = [[_text(value)[:MOST_CHARACTERS] for value in row] for row in values[key]]
+        if key == CHOICES:
+            columns[key] = pa.array(texts, pa.list_(pa.large_string()))
+        else:
+            columns[key] = pa.array(["".join(row[:1]) for row in texts], pa.large_string())
+    for name, output in description.outputs.items():
+        # TFMA unwraps what is the only output of a signature.
+        prediction = predictions[output.prediction] if isinstance(predictions, dict) else predictions
+        for what, array in (
+            ("label", targets[output.label]),
+            ("prediction", prediction),
+            ("weight", targets[output.weight]),
+        ):
+            columns[column_name(name, what)] = _arrow(np.asarray(array))
+    return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+
+
+def _lists(feature: Any, count: int) -> Any:
+    """The values of each row. TFMA has a matrix where all rows have equally many, and nothing where none has any."""
+    if feature is None:
+        return [()] * count
+    if isinstance(feature, np.ndarray):
+        return feature.reshape(count, -1)
+    lengths = np.bincount(feature.indices[:, 0], minlength=count)
+    return np.split(feature.values, np.cumsum(lengths)[:-1])
+
+
+def _ids(values: Mapping[str, Sequence[Any]], raw: Mapping[str, Raw], count: int) -> list[str]:
+    """Digests of what the rows are, whatever the order and the batches in which they come."""
+    ids = []
+    for row in range(count):
+        digest = hashlib.sha256()
+        for name in sorted(raw):
+            found = values[name][row]
+            digest.update(f"{name} {len(found)}:".encode())
+            if raw[name].dtype in _NUMBERS:
+                digest.update(np.asarray(found, _NUMBERS[raw[name].dtype]).tobytes())
+                continue
+            for value in found:
+                digest.update(b"%d:" % len(value) + value)
+        ids.append(digest.hexdigest()[:_ID_DIGITS])
+    return ids
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", errors="replace")
+
+
+def _arrow(array: np.ndarray) -> pa.Array:
+    flat = array.reshape(-1)
+    values = pa.array([_text(value) for value in flat], pa.string()) if array.dtype == object else pa.array(flat)
+    if array.ndim == 1:
+        return values
+    width = int(np.prod(array.shape[1:]))
+    return pa.ListArray.from_arrays(pa.array(np.arange(len(array) + 1) * width, pa.int32()), values)
+
+
+def write_sorted(parts: Sequence[str], path: str, description: Description, at_once: int = _BYTES_AT_ONCE) -> int:
+    """Puts the rows of the parts into one file, sorted by id, and says how many they are.
+
+    Ids are digests, so their first digits deal the rows evenly to as many pieces as fit into memory one at a time.
+
+    Args:
+      at_once: bytes of a piece.
+    """
+    if not parts:
+        return 0
+    size = sum(os.path.getsize(part) for part in parts)
+    pieces = min(_MOST_PIECES, 1 + size // at_once)
+    dealt = [list(parts)] if pieces == 1 else _dealt(parts, pieces)
+    with pa.ipc.open_file(parts[0]) as first, ExitStack() as stack:
+        schema = description.on(first.schema)
+        writer = stack.enter_context(pq.ParquetWriter(path, schema, compression="zstd"))
+        rows = 0
+        for piece in dealt:
+            table = _sorted(pa.Table.from_batches(list(_batches(piece)), first.schema))
+            writer.write_table(table.cast(schema), row_group_size=ROWS_IN_GROUP)
+            rows += table.num_rows
+    return rows
+
+
+def _batches(parts: Iterable[str]) -> Iterator[pa.RecordBatch]:
+    for part in parts:
+        with pa.ipc.open_file(part) as reader:
+            for number in range(reader.num_record_batches):
+                yield reader.get_batch(number)
+
+
+def _dealt(parts: Sequence[str], pieces: int) -> list[list[str]]:
+    """The rows of the parts in files by the begin of their ids, in its order."""
+    paths = [os.path.join(os.path.dirname(parts[0]), f"piece-{piece}.arrow") for piece in range(pieces)]
+    with ExitStack() as stack:
+        with pa.ipc.open_file(parts[0]) as first:
+            writers = [stack.enter_context(pa.ipc.new_file(path, first.schema)) for path in paths]
+        for batch in _batches(parts):
+            begins = np.asarray([int(name[:4], 16) for name in batch.column(0).to_pylist()])
+            of_rows = begins * pieces >> 16
+            for piece in np.unique(of_rows):
+                writers[piece].write_batch(batch.take(pa.array(np.flatnonzero(of_rows == piece))))
+    return [[path] for path in paths]
+
+
+def _sorted(table: pa.Table) -> pa.Table:
+    """By id; of rows that are equal, the second is -2, the third -3."""
+    seen: dict[str, int] = {}
+    names = []
+    for name in table[ID].to_pylist():
+        seen[name] = seen.get(name, 0) + 1
+        names.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
+    table = table.set_column(0, ID, pa.array(names, pa.string()))
+    return table.take(pa.array(np.argsort(np.asarray(names, str), kind="stable")))
