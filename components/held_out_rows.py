@@ -26,6 +26,8 @@ FILE_NAME = "rows.parquet"
 ROWS_IN_GROUP = 10_000
 """Rows that are written, and can be read, at once."""
 ID = "id"
+SLICES = "slices"
+"""The names of the slices that a row is in, as the verdict has them."""
 _KEY = b"bertline"
 
 Texts = dict[str, str | list[str]]
