@@ -8,10 +8,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from mlflow.entities import Metric, Param
 from mlflow.tracking import MlflowClient
 
+from components.held_out_rows import FILE_NAME, ID, SLICES, Description, HeldOutRows
+from components.row_scores import scores
 from components.verdict import Verdict
+from models.task import Metric as TaskMetric
+from models.task import Output
 
 PARAMS = {"name": "reviews", "task": "classification", "evaluation.thresholds.accuracy": "0.8", "training.epochs": "2"}
 BEGIN = 1_760_000_000_000  # milliseconds, of the first run
@@ -36,7 +42,7 @@ class Record:
         verdict: Verdict | None = None,
         curves: Mapping[str, Sequence[float]] | None = None,
         tags: Mapping[str, str] | None = None,
-        files: Sequence[tuple[Path, str]] = (),
+        rows: HeldOutRows | None = None,
         status: str = "FINISHED",
     ) -> str:
         """Records a run that began a minute after the one before, and gives its id."""
@@ -62,23 +68,67 @@ class Record:
         told = {"pipeline": "reviews", "status": words[status], **blessed, **(tags or {})}
         for key, value in told.items():
             client.set_tag(run_id, key, value)
-        for path, folder in files:
-            client.log_artifact(run_id, str(path), folder)
+        if rows:
+            path = self.workspace / FILE_NAME
+            rows.write(path)
+            client.log_artifact(run_id, str(path), "evaluation")
+            path.unlink()
         client.set_terminated(run_id, status, began + 30_000)
         return run_id
 
 
-def verdict(accuracy: float, *, slices: Mapping[str, float] | None = None, blessed: bool = True, **more: Any) -> Verdict:
-    rows = 200
-    right = round(rows * accuracy) if math.isfinite(accuracy) else 0
-    half = rows // 2
+LABELS = ("bad", "good")
+SOURCES = ("source=web", "source=Zürich <b>")
+
+
+def answers(
+    count: int = 200, *, right: float, seed: int = 0, texts: Mapping[int, str] | None = None, first: int = 0
+) -> Any:
+    """Held-out rows of a model that answers so many of them rightly. Rows of equal number are the same in every model.
+
+    Args:
+      texts: of single rows, by their numbers.
+      first: number of the first row.
+    """
+    chance = np.random.default_rng(seed)
+    numbers = np.arange(first, first + count)
+    label = numbers % 2
+    shares = 0.5 + 0.5 * chance.random(count)
+    is_right = chance.random(count) < right
+    of_label = np.where(is_right, shares, 1 - shares)
+    predictions = np.stack([np.where(label == 0, of_label, 1 - of_label), np.where(label == 1, of_label, 1 - of_label)], 1)
+    table = pa.table(
+        {
+            ID: [f"{number:016x}" for number in numbers],
+            "text": [(texts or {}).get(number, f"text {number}") for number in numbers.tolist()],
+            "label": label,
+            "prediction": predictions.tolist(),
+            "weight": np.ones(count, np.float32),
+            SLICES: [["0-9 words" if number % 3 else "10+ words", SOURCES[number % 5 == 0]] for number in numbers.tolist()],
+        }
+    )
+    metrics = {
+        "accuracy": TaskMetric("SparseCategoricalAccuracy"),
+        "matthews": TaskMetric("Matthews"),
+        "cross_entropy": TaskMetric("SparseCategoricalCrossentropy", better="lower"),
+    }
+    outputs = {"": Output("probabilities", "label_id", "label_weight")}
+    return HeldOutRows(table, Description("classification", LABELS, ("text",), outputs, metrics))
+
+
+def judged(rows: HeldOutRows, *, blessed: bool = True) -> Verdict:
+    """What an evaluator says of such rows."""
+    names = rows.table[SLICES].to_pylist()
+    places = {name: [at for at, found in enumerate(names) if name in found] for found in names for name in found}
+    confusion = np.zeros((2, 2), int)
+    np.add.at(confusion, (rows.label(), rows.prediction().argmax(axis=1)), 1)
     return Verdict(
         blessed=blessed,
         reasons=[],
-        metrics={"accuracy": accuracy, "cross_entropy": 1 - accuracy, "rows": rows, **more},
-        slices={name: {"accuracy": value, "rows": 50} for name, value in (slices or {}).items()},
-        confusion=[[right - right // 2, half - (right - right // 2)], [half - right // 2, right // 2]],
-        labels=["bad", "good"],
+        metrics={**scores(rows), "rows": len(rows)},
+        slices={name: {**scores(rows.take(at)), "rows": len(at)} for name, at in places.items()},
+        confusion=confusion.tolist(),
+        labels=list(LABELS),
     )
 
 

@@ -26,7 +26,7 @@ class Measured:
 
     name: str
     better: str
-    """`higher`, `lower`, or nothing where the task does not say."""
+    """`higher`, `lower`, or nothing where it is not known."""
     values: tuple[float | None, ...]
     """Of each run, as its evaluator measured it on the rows that it held out."""
     changes: tuple[Change | None, ...]
@@ -96,8 +96,7 @@ def compare(store: RunStore, runs: Sequence[Run]) -> Comparison:
     if len({run.run_id for run in runs}) < len(runs):
         raise BertlineError("the same run is named twice; a run is compared with others.")
     verdicts, notes = _verdicts(store, runs)
-    rows = compare_rows(store, runs, verdicts)
-    better = directions(runs[0].task)
+    rows = compare_rows(store, runs)
     slices = [_slices_of(run, verdict) for run, verdict in zip(runs, verdicts, strict=True)]
     tasks = {run.task for run in runs}
     if len(tasks) > 1:
@@ -106,12 +105,12 @@ def compare(store: RunStore, runs: Sequence[Run]) -> Comparison:
     return Comparison(
         runs=tuple(runs),
         settings=tuple(differing_settings([run.params for run in runs])),
-        metrics=tuple(_measured([run.scores for run in runs], better, rows.changes(None))),
+        metrics=tuple(_measured(list(map(_scores, runs, verdicts)), rows.better, rows.changes(None))),
         slices=tuple(
             Slice(
                 name=name,
                 rows=tuple(_count(found.get(name, {}).get(ROWS)) for found in slices),
-                measured=tuple(_measured([found.get(name, {}) for found in slices], better, rows.changes(name))),
+                measured=tuple(_measured([found.get(name, {}) for found in slices], rows.better, rows.changes(name))),
             )
             for name in dict.fromkeys(name for found in slices for name in found)
         ),
@@ -122,16 +121,6 @@ def compare(store: RunStore, runs: Sequence[Run]) -> Comparison:
         level=rows.level,
         notes=(*notes, *rows.notes),
     )
-
-
-def directions(task: str) -> dict[str, str]:
-    """Whether more or less of each metric is better; nothing for a task that is not known here."""
-    try:
-        from models.task import get_task
-
-        return {name: metric.better for name, metric in get_task(task).metrics.items()}
-    except ModuleNotFoundError:
-        return {}
 
 
 def _verdicts(store: RunStore, runs: Sequence[Run]) -> tuple[list[Verdict | None], list[str]]:
@@ -147,6 +136,13 @@ def _verdicts(store: RunStore, runs: Sequence[Run]) -> tuple[list[Verdict | None
         if path is None:
             notes.append(f"the run {run.short_id} was not evaluated ({run.status}).")
     return found, notes
+
+
+def _scores(run: Run, verdict: Verdict | None) -> dict[str, float]:
+    """Metric -> value, those with a bound first, then in the order of the task, which MLflow does not keep."""
+    found = verdict.metrics if verdict else run.scores
+    bounded = [name for name in run.bounded if name in found]
+    return {name: found[name] for name in (*bounded, *(name for name in found if name not in bounded))}
 
 
 def _slices_of(run: Run, verdict: Verdict | None) -> dict[str, dict[str, float]]:
@@ -179,7 +175,8 @@ def _measured(
 
 def _curves(store: RunStore, runs: Sequence[Run]) -> list[Curve]:
     """Losses first, then what was measured after each epoch, then the rest of the training."""
-    measured = dict.fromkeys(name for run in runs for name in run.metrics if name.startswith(("train/", "eval_epoch/")))
+    every = dict.fromkeys(name for run in runs for name in run.metrics)
+    measured = [name for name in every if name.startswith(("train/", "eval_epoch/")) and not name.endswith("/epoch")]
     bounded = [f"eval_epoch/{name}" for run in runs for name in run.bounded]
     names = [name for name in dict.fromkeys((*_FIRST_CURVES, *bounded, *sorted(measured))) if name in measured]
     curves = [

@@ -15,9 +15,10 @@
     return element;
   }
 
-  function ticks(low, high, count) {
+  function ticks(low, high, count, whole = false) {
     const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough);
+    const sizes = [1, 2, 5, 10].map((factor) => factor * power);
+    const step = sizes.find((size) => size >= rough && (!whole || size >= 1)) ?? 1;
     const found = [];
     for (let at = Math.ceil(low / step - 1e-9); at * step <= high + step * 1e-9; at++) found.push(at * step);
     return found;
@@ -74,7 +75,7 @@
         made(this.svg, "path", { class: "axis", d: `M${LEFT} ${this.y(value)}H${width - RIGHT}` });
         made(this.svg, "text", { x: LEFT - 6, y: this.y(value) + 4, "text-anchor": "end" }, short(value));
       }
-      for (const value of ticks(begin, end, width / 110)) {
+      for (const value of ticks(begin, end, width / 110, axis === "step")) {
         made(this.svg, "text", { x: this.x(value), y: HEIGHT - BOTTOM + 16, "text-anchor": "middle" }, short(value));
       }
       const unit = axis === "step" ? "step" : "seconds since its first point";

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import jinja2
 
 from pipeline.compare.comparison import Comparison, Confusion, Measured, Slice
-from pipeline.compare.tables import letter
+from pipeline.compare.tables import interval, letter
 from pipeline.errors import BertlineError
 from pipeline.runs import number, shown_metrics, when
 
@@ -55,6 +56,11 @@ def _view(comparison: Comparison) -> dict[str, Any]:
     pipelines = list(dict.fromkeys(run.pipeline for run in comparison.runs if run.pipeline))
     confusions = [_matrix(run, found) for run, found in zip(runs, comparison.confusions, strict=True) if found]
     slices = list(_slice_tables(comparison))
+    flips = [
+        {"run": at, "text": flip.text, **flip._asdict()}
+        for at, found in enumerate(comparison.flips)
+        for flip in found[:_MOST_FLIPS]
+    ]
     parts = {
         "runs": "Runs",
         "metrics": "Metrics",
@@ -74,10 +80,9 @@ def _view(comparison: Comparison) -> dict[str, Any]:
         "settings": comparison.settings,
         "curves": comparison.curves,
         "slices": slices,
-        "flips": [
-            {"run": at, **flip._asdict()} for at, flips in enumerate(comparison.flips) for flip in flips[:_MOST_FLIPS]
-        ],
-        "flips_left_out": sum(max(0, len(flips) - _MOST_FLIPS) for flips in comparison.flips),
+        "flips": flips,
+        "became": sorted({flip["became"] for flip in flips}),
+        "flips_left_out": sum(max(0, len(found) - _MOST_FLIPS) for found in comparison.flips),
         "confusions": [matrix for matrix in confusions if matrix["rows"]],
         "confusion_notes": [matrix["note"] for matrix in confusions if matrix["note"]],
         "data": {
@@ -113,7 +118,8 @@ def _explanation(comparison: Comparison) -> str:
         return "Differences are between what the evaluators measured; there are no intervals, see above."
     return (
         f"A difference is measured on the rows that both runs held out, and has its {comparison.level:.0%} interval, by"
-        " bootstrap over these rows; ▲ and ▼ stand where it leaves out 0. Another seed of the same training may differ by more."
+        " bootstrap over these rows; ▲ and ▼ stand where it leaves out 0. Another seed of the same training may differ by"
+        " more."
     )
 
 
@@ -130,7 +136,7 @@ def _cells(measured: Measured) -> Iterator[dict[str, Any]]:
         yield {
             "value": number(value),
             "change": number(difference, signed=True) if at else "",
-            "interval": f"[{change.low:+.4f}, {change.high:+.4f}]" if change else "",
+            "interval": interval(change) if change else "",
             "verdict": ("better" if good else "worse") if clear else "",
             "rises": rises,
         }
@@ -157,20 +163,21 @@ def _ends(measured: Measured) -> Iterator[float]:
     """How far the bars and whiskers reach."""
     for at, change in enumerate(measured.changes):
         ends = (change.low, change.high, change.difference) if change else (measured.difference(at),)
-        yield from (end for end in ends if end is not None and abs(end) < float("inf"))
+        yield from (end for end in ends if end is not None and math.isfinite(end))
 
 
 def _bar(measured: Measured, at: int, scale: float) -> dict[str, Any] | None:
     change = measured.changes[at]
     difference = change.difference if change else measured.difference(at)
-    if at == 0 or difference is None or not abs(difference) < float("inf"):
+    if at == 0 or difference is None or not math.isfinite(difference):
         return None
 
     def place(value: float) -> float:
         return round(_MIDDLE + value / scale * (_MIDDLE - 4), 1)
 
     begin, end = sorted((place(0), place(difference)))
-    low, high = (place(change.low), place(change.high)) if change else (None, None)
+    has_interval = change and math.isfinite(change.low) and math.isfinite(change.high)
+    low, high = (place(change.low), place(change.high)) if change and has_interval else (None, None)
     return {"x": begin, "width": round(max(1.0, end - begin), 1), "low": low, "high": high}
 
 

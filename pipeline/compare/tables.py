@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console
@@ -113,11 +114,15 @@ def _cells(measured: Measured) -> Iterator[str]:
 def _change(measured: Measured, at: int, change: Change | None) -> str:
     if change is None:
         return number(measured.difference(at), signed=True)
-    told = f"{change.difference:+.4f} [{change.low:+.4f}, {change.high:+.4f}]".replace("[", r"\[")
+    told = f"{number(change.difference, signed=True)} {interval(change)}".replace("[", r"\[")
     if not change.is_clear:
         return told
     better = (change.difference > 0) == (measured.better != "lower")
     return f"[{'green' if better else 'red'}]{told} *[/]"
+
+
+def interval(change: Change) -> str:
+    return f"[{number(change.low, signed=True)}, {number(change.high, signed=True)}]"
 
 
 def _slices(comparison: Comparison) -> Iterator[Table | str]:
@@ -151,11 +156,11 @@ def _flips(comparison: Comparison) -> Iterator[Table | str]:
     for title, flips in zip(titles(comparison)[1:], comparison.flips[1:], strict=True):
         if not flips:
             continue
-        right = sum(flip.became == "right" for flip in flips)
-        yield f"{title}: {right} became right, {len(flips) - right} became wrong"
+        counted = Counter(flip.became for flip in flips)
+        yield f"{title}: " + ", ".join(f"{count:,} became {became}" for became, count in sorted(counted.items()))
         table = _table("became", "right answer", "A", title[0], "text")
         for flip in flips[:_SHOWN_FLIPS]:
-            colour = "green" if flip.became == "right" else "red"
+            colour = "green" if flip.became in ("right", "better") else "red"
             told = [plain(text, 24) for text in (flip.label, flip.reference, flip.answer)]
             table.add_row(f"[{colour}]{flip.became}[/]", *told, plain(flip.text, 80))
         yield table
