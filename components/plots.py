@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ def confusion_matrix(verdict: Verdict) -> Figure:
     counts = np.asarray(verdict.confusion)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     size = max(4.0, 1.2 + 0.7 * len(counts))
-    figure = _figure(size, size)
+    figure = new_figure(size, size)
     axes = figure.add_subplot()
     axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
     if len(counts) <= 30:  # more numbers than that nobody reads
@@ -36,7 +36,7 @@ def learning_curves(history: Sequence[dict[str, Any]]) -> Figure:
     """Training loss of each step (and its running mean), held-out loss after each epoch, and the learning rate."""
     steps = [record for record in history if "loss" in record]
     epochs = [record for record in history if "eval_loss" in record]
-    figure = _figure(8, 4.5)
+    figure = new_figure(8, 4.5)
     axes = figure.add_subplot()
     at = [record["step"] for record in steps]
     loss = np.asarray([record["loss"] for record in steps])
@@ -55,7 +55,32 @@ def learning_curves(history: Sequence[dict[str, Any]]) -> Figure:
     return figure
 
 
-def _figure(width: float, height: float) -> Figure:
+def timeline(steps: Sequence[Mapping[str, Any]]) -> Figure:
+    """How long each step of a line took, from the first at the top; those from the cache are hatched.
+
+    Args:
+      steps: `name`, `seconds` and `cached` of each, and `start`, in seconds since the line began; without it, a step began
+        when the one before it had ended.
+    """
+    figure = new_figure(8, 1 + 0.32 * max(1, len(steps)))
+    axes = figure.add_subplot()
+    end = 0.0
+    for place, step in enumerate(steps):
+        start = float(step.get("start", end))
+        end = start + step["seconds"]
+        look: dict[str, Any] = {"facecolor": "white", "hatch": "////"} if step["cached"] else {"facecolor": "tab:blue"}
+        axes.barh(place, step["seconds"], left=start, edgecolor="tab:blue", height=0.7, **look)
+        axes.text(end, place, f"  {step['seconds']:.1f} s{', cached' * step['cached']}", va="center", fontsize=8)
+    axes.set_yticks(range(len(steps)), [step["name"] for step in steps])
+    axes.invert_yaxis()
+    axes.margins(x=0.15)
+    axes.set_xlim(left=0)
+    axes.set_xlabel("seconds since the line began")
+    axes.set_title(f"{sum(step['seconds'] for step in steps):.0f} s in {len(steps)} steps")
+    return figure
+
+
+def new_figure(width: float, height: float) -> Figure:
     # Not pyplot: it keeps global state, and this runs in a thread.
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)

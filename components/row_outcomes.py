@@ -64,7 +64,8 @@ def outcomes(rows: HeldOutRows) -> list[Outcome]:
     task = rows.description.task
     if task not in _OUTCOMES:
         raise BertlineError(f"outcomes of the task {task} are not known; enter them in components/row_outcomes.py.")
-    counted = rows.weight(next(iter(rows.description.outputs))) > 0
+    measured = next(iter(rows.description.metrics.values()))
+    counted = rows.weight(measured.output) > 0
     return [
         outcome if weighs else Outcome(None, 0.0, "(no label)", outcome.answered)
         for outcome, weighs in zip(_OUTCOMES[task](rows), counted, strict=True)

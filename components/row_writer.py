@@ -11,18 +11,17 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from typing import Any
 
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from tensorflow_model_analysis import constants
 from tensorflow_model_analysis.evaluators.evaluator import Evaluator
 from tensorflow_model_analysis.extractors.predictions_extractor import PREDICTIONS_EXTRACTOR_STAGE_NAME
 
-from components.held_out_rows import FILE_NAME, ID, ROWS_IN_GROUP, SLICES, Description, column_name
+from components.held_out_rows import FILE_NAME, ID, SLICES, Description, column_name
+from components.row_parts import write_sorted
 from components.verdict import slice_name
 from models.task import Raw, Task, raw_features
 from pipeline.config import CHOICES
@@ -30,10 +29,6 @@ from pipeline.config import CHOICES
 MOST_CHARACTERS = 2000
 """What is kept of a text: enough to see a mistake."""
 _ID_DIGITS = 16
-_BYTES_AT_ONCE = 256 << 20
-"""Parts larger than this are sorted piece by piece."""
-_MOST_PIECES = 256
-"""Files that are open at once."""
 _NUMBERS = {"int64": "<i8", "float32": "<f4"}
 _PARTS = "rows-parts"
 
@@ -186,59 +181,3 @@ def _arrow(array: np.ndarray) -> pa.Array:
         return values
     width = int(np.prod(array.shape[1:]))
     return pa.ListArray.from_arrays(pa.array(np.arange(len(array) + 1) * width, pa.int32()), values)
-
-
-def write_sorted(parts: Sequence[str], path: str, description: Description, at_once: int = _BYTES_AT_ONCE) -> int:
-    """Puts the rows of the parts into one file, sorted by id, and says how many they are.
-
-    Ids are digests, so their first digits deal the rows evenly to as many pieces as fit into memory one at a time.
-
-    Args:
-      at_once: bytes of a piece.
-    """
-    if not parts:
-        return 0
-    size = sum(os.path.getsize(part) for part in parts)
-    pieces = min(_MOST_PIECES, 1 + size // at_once)
-    dealt = [list(parts)] if pieces == 1 else _dealt(parts, pieces)
-    with pa.ipc.open_file(parts[0]) as first, ExitStack() as stack:
-        schema = description.on(first.schema)
-        writer = stack.enter_context(pq.ParquetWriter(path, schema, compression="zstd"))
-        rows = 0
-        for piece in dealt:
-            table = _sorted(pa.Table.from_batches(list(_batches(piece)), first.schema))
-            writer.write_table(table.cast(schema), row_group_size=ROWS_IN_GROUP)
-            rows += table.num_rows
-    return rows
-
-
-def _batches(parts: Iterable[str]) -> Iterator[pa.RecordBatch]:
-    for part in parts:
-        with pa.ipc.open_file(part) as reader:
-            for number in range(reader.num_record_batches):
-                yield reader.get_batch(number)
-
-
-def _dealt(parts: Sequence[str], pieces: int) -> list[list[str]]:
-    """The rows of the parts in files by the begin of their ids, in its order."""
-    paths = [os.path.join(os.path.dirname(parts[0]), f"piece-{piece}.arrow") for piece in range(pieces)]
-    with ExitStack() as stack:
-        with pa.ipc.open_file(parts[0]) as first:
-            writers = [stack.enter_context(pa.ipc.new_file(path, first.schema)) for path in paths]
-        for batch in _batches(parts):
-            begins = np.asarray([int(name[:4], 16) for name in batch.column(0).to_pylist()])
-            of_rows = begins * pieces >> 16
-            for piece in np.unique(of_rows):
-                writers[piece].write_batch(batch.take(pa.array(np.flatnonzero(of_rows == piece))))
-    return [[path] for path in paths]
-
-
-def _sorted(table: pa.Table) -> pa.Table:
-    """By id; of rows that are equal, the second is -2, the third -3."""
-    seen: dict[str, int] = {}
-    names = []
-    for name in table[ID].to_pylist():
-        seen[name] = seen.get(name, 0) + 1
-        names.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
-    table = table.set_column(0, ID, pa.array(names, pa.string()))
-    return table.take(pa.array(np.argsort(np.asarray(names, str), kind="stable")))

@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 import yaml
 from click.testing import CliRunner
 
@@ -105,6 +106,15 @@ class Line:
         last = [record for record in history if "eval_loss" in record][-1]
         measured = self.summary["metrics"]
         return {name: (last[f"eval_{name}"], value) for name, value in measured.items() if f"eval_{name}" in last}
+
+    def rows_agree(self) -> bool:
+        """Whether the metrics of the held-out rows that the Evaluator kept are those that it measured."""
+        from components.held_out_rows import HeldOutRows
+        from components.row_scores import scores
+
+        rows, measured = HeldOutRows.read(self.artifact("Evaluator", "evaluation")), dict(self.summary["metrics"])
+        # Those of TFMA are added up in float32.
+        return len(rows) >= measured.pop("rows") > 0 and scores(rows) == pytest.approx(measured, rel=1e-6, abs=1e-6)
 
     def artifact(self, step: str, output: str) -> Path:
         """The newest artifact of a step."""

@@ -203,3 +203,7 @@ def test_answers_that_do_not_stand_where_they_should_stop_the_line_with_their_qu
     assert not (other.workspace / "models").exists()
     quarantined = (other.workspace / "pipelines" / "tiny" / "quarantine.jsonl").read_text().splitlines()
     assert len(quarantined) == 1 and bad["id"] in quarantined[0]
+
+
+def test_the_kept_rows_give_the_evaluators_metrics(line):
+    assert line.rows_agree()

@@ -181,3 +181,7 @@ def test_a_task_that_does_not_choose_refuses_choices_before_anything_runs(line, 
     write_rows(other, make_rows(20))
     refused = other.run("--set", "task=classification")
     assert refused.exit_code == 1 and "data.choices: the task classification does not choose" in refused.output
+
+
+def test_the_kept_rows_give_the_evaluators_metrics(line):
+    assert line.rows_agree()

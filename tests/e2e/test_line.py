@@ -170,3 +170,7 @@ def test_the_scores_while_training_are_the_evaluators(finished_line):
     pairs = finished_line.scores_while_training()
     assert set({"accuracy", "f1", "macro_f1", "micro_f1", "matthews"}) <= set(pairs)
     assert all(one == pytest.approx(other, abs=1e-6) for one, other in pairs.values()), pairs
+
+
+def test_the_kept_rows_give_the_evaluators_metrics(finished_line):
+    assert finished_line.rows_agree()

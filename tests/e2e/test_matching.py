@@ -160,3 +160,7 @@ def test_scores_in_any_unit_are_learned_by_their_order(similarity):
     given = serve(text=rows["text"], text_2=rows["text_2"])["similarity"].numpy().astype(np.float64)
     spearman = stats.spearmanr(given, rows["label"].numpy()).statistic
     assert similarity.summary["metrics"]["spearman"] == pytest.approx(spearman, abs=1e-4)
+
+
+def test_the_kept_rows_give_the_evaluators_metrics(matching, similarity):
+    assert matching.rows_agree() and similarity.rows_agree()

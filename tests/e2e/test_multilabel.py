@@ -107,3 +107,7 @@ def test_beside_the_model_that_is_pushed_each_class_has_its_own_scores_only(line
     assert line.summary["baseline"]["pushed"]
     for scores in line.summary["classes"].values():
         assert list(scores) == ["precision", "recall", "f1", "rows"] and scores["rows"] > 10
+
+
+def test_the_kept_rows_give_the_evaluators_metrics(line):
+    assert line.rows_agree()

@@ -160,3 +160,7 @@ def test_mask_asks_for_a_pretrained_model(pretrained, finished_line):
 def test_a_second_run_is_answered_from_the_cache(pretrained):
     assert pretrained.run().exit_code == 0
     assert pretrained.steps_run() == []
+
+
+def test_the_kept_rows_give_the_evaluators_metrics(pretrained):
+    assert pretrained.rows_agree()

@@ -176,3 +176,7 @@ def test_the_scores_while_training_are_the_evaluators(line):
     pairs = line.scores_while_training()
     assert set({"f1", "precision", "recall", "accuracy"}) <= set(pairs)
     assert all(one == pytest.approx(other, abs=1e-6) for one, other in pairs.values()), pairs
+
+
+def test_the_kept_rows_give_the_evaluators_metrics(line):
+    assert line.rows_agree()

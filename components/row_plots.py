@@ -1,0 +1,146 @@
+"""Pictures of the held-out rows: those that make sense for their task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from components.held_out_rows import HeldOutRows
+from components.plots import new_figure
+from components.row_curves import BINS, Curve, calibration, mean_curve, precision_recall, roc
+
+_MOST_LINES = 10
+"""Classes that have a line each; of more, the mean is drawn."""
+_MOST_POINTS = 2000
+"""Of a line, and of a cloud: more are no better to see."""
+
+
+def pictures(rows: HeldOutRows) -> dict[str, Figure]:
+    """By the names of their files."""
+    found: dict[str, Figure] = {}
+    labels, task = rows.description.labels, rows.description.task
+    if task in ("classification", "multilabel"):
+        kept = rows.weight() > 0
+        shares, true = rows.prediction()[kept].astype(np.float64), rows.label()[kept]
+        flags = true if task == "multilabel" else np.eye(len(labels), dtype=int)[true]
+        found["roc.png"] = roc_curves(flags, shares, labels)
+        found["precision_recall.png"] = precision_recall_curves(flags, shares, labels)
+        if task == "classification":
+            found["reliability.png"] = reliability(shares.max(axis=1), shares.argmax(axis=1) == true)
+        else:
+            found["reliability.png"] = reliability(shares.ravel(), flags.ravel() > 0)
+    if task in ("regression", "similarity"):
+        kept = rows.weight() > 0
+        found["predicted_and_true.png"] = predicted_and_true(rows.label()[kept], rows.prediction()[kept])
+    if rows.description.text_keys:
+        found["lengths.png"] = lengths(rows)
+    return found
+
+
+def roc_curves(flags: np.ndarray, shares: np.ndarray, labels: Sequence[str]) -> Figure:
+    """Args: flags, shares: [rows, classes], whether a class is true of a row and how much it is taken for it."""
+    figure = _curves(flags, shares, labels, roc, "AUC")
+    axes = figure.axes[0]
+    axes.plot([0, 1], [0, 1], color="tab:gray", linestyle=":", linewidth=1)  # chance
+    axes.set_xlabel("share of the rows without the class that are taken for it")
+    axes.set_ylabel("share of the rows with the class that are found")
+    return figure
+
+
+def precision_recall_curves(flags: np.ndarray, shares: np.ndarray, labels: Sequence[str]) -> Figure:
+    figure = _curves(flags, shares, labels, precision_recall, "AP")
+    axes = figure.axes[0]
+    axes.set_xlabel("recall: share of the rows with the class that are found")
+    axes.set_ylabel("precision: share of those taken for it that are right")
+    return figure
+
+
+def _curves(
+    flags: np.ndarray,
+    shares: np.ndarray,
+    labels: Sequence[str],
+    curve: Callable[[np.ndarray, np.ndarray], Curve],
+    area: str,
+) -> Figure:
+    figure = new_figure(6, 5.5)
+    axes = figure.add_subplot()
+    true = flags > 0
+    # A class that all rows have, or none, has no curve.
+    found = {
+        name: curve(true[:, at], shares[:, at])
+        for at, name in enumerate(labels)
+        if true[:, at].any() and not true[:, at].all()
+    }
+    if len(found) > _MOST_LINES:
+        found = {f"mean of {len(found)} classes": mean_curve(list(found.values()))}
+    for name, line in found.items():
+        points = np.unique(np.linspace(0, len(line.x) - 1, min(len(line.x), _MOST_POINTS)).astype(int))
+        axes.plot(line.x[points], line.y[points], label=f"{area} {line.area:.3f}  {_as_text(name)}")
+    axes.set_xlim(-0.01, 1.01)
+    axes.set_ylim(-0.01, 1.01)
+    if found:
+        axes.legend(loc="best", fontsize=8)
+    axes.set_title(f"{len(true)} held-out rows")
+    return figure
+
+
+def _as_text(name: str) -> str:
+    """A name as it is: matplotlib would take what stands between two dollars for a formula."""
+    return name.replace("$", r"\$")
+
+
+def reliability(shares: np.ndarray, right: np.ndarray) -> Figure:
+    """How often answers of each share are right; on the diagonal, a share means what it says."""
+    found = calibration(shares, right)
+    figure = new_figure(5.5, 6)
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
+    middles = (np.arange(BINS) + 0.5) / BINS
+    above.bar(middles, np.nan_to_num(found.accuracy), width=0.9 / BINS, color="tab:blue", alpha=0.4)
+    above.plot(found.confidence, found.accuracy, "o-", color="tab:blue", label="right")
+    above.plot([0, 1], [0, 1], color="tab:gray", linestyle=":", linewidth=1)
+    above.set_ylim(0, 1.02)
+    above.set_ylabel("share of them that is right")
+    above.set_title(f"expected calibration error {found.error:.3f}")
+    below.bar(middles, found.counts, width=0.9 / BINS, color="tab:gray")
+    below.set_xlim(0, 1)
+    below.set_xlabel("share that the model gives its answer")
+    below.set_ylabel("answers")
+    return figure
+
+
+def lengths(rows: HeldOutRows) -> Figure:
+    """Words of each text; of several choices, of each."""
+    figure = new_figure(7, 4)
+    axes = figure.add_subplot()
+    words = {}
+    for key in rows.description.text_keys:
+        texts = [text for row in rows.texts for text in (row[key] if isinstance(row[key], list) else [row[key]])]
+        words[key] = np.asarray([len(str(text).split()) for text in texts])
+    longest = max((int(count.max()) for count in words.values() if len(count)), default=0)
+    edges = np.unique(np.linspace(0, longest + 1, 41).astype(int))
+    for key, counts in words.items():
+        median = np.median(counts) if len(counts) else 0
+        axes.hist(counts, bins=edges, alpha=0.6, label=f"{key} (median {median:.0f}, longest {max(counts, default=0)})")
+    axes.set_xlabel("words, separated by white space")
+    axes.set_ylabel("texts")
+    axes.set_title(f"{len(rows)} held-out rows")
+    axes.legend(fontsize=8)
+    return figure
+
+
+def predicted_and_true(true: np.ndarray, predicted: np.ndarray) -> Figure:
+    figure = new_figure(5.5, 5.5)
+    axes = figure.add_subplot()
+    if len(true) > _MOST_POINTS:
+        axes.hexbin(true, predicted, gridsize=50, cmap="Blues", bins="log", mincnt=1)
+    else:
+        axes.plot(true, predicted, "o", markersize=3, alpha=0.5)
+    if len(true):
+        ends = [float(true.min()), float(true.max())]
+        axes.plot(ends, ends, color="tab:gray", linestyle=":", linewidth=1)
+    axes.set_xlabel("true")
+    axes.set_ylabel("predicted")
+    axes.set_title(f"{len(true)} held-out rows")
+    return figure

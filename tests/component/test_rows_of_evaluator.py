@@ -1,0 +1,84 @@
+"""The Evaluator's rows without TFX: every held-out row with the candidate's answer, from TFMA's own pipeline."""
+
+import apache_beam as beam
+import numpy as np
+import pytest
+import tensorflow as tf
+from tiny_models import CLASSES, Tiny, make
+
+from components.evaluation import evaluate
+from components.held_out_rows import HeldOutRows
+from components.row_scores import scores
+from components.row_writer import MOST_CHARACTERS
+from models.task import get_task
+from pipeline.config import EvaluationConfig
+from serving.signatures import export
+
+LONG = "é" * (MOST_CHARACTERS + 1)
+ROWS = [(f"a film {row} 🎬", CLASSES[row % 3]) for row in range(150)] + [("bad", "good")] * 2
+ODD = [("bad", "bad"), ("no label", None), (LONG, "bad"), (LONG + "!", "bad")]
+
+
+def write_examples(path, rows):
+    with tf.io.TFRecordWriter(str(path), "GZIP") as writer:
+        for text, label in rows:
+            texts = {"text": text, **({"label": label} if label else {})}
+            feature = {
+                key: tf.train.Feature(bytes_list=tf.train.BytesList(value=[value.encode()])) for key, value in texts.items()
+            }
+            feature["words"] = tf.train.Feature(int64_list=tf.train.Int64List(value=[len(text.split())]))
+            writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Two that differ."""
+    folder = tmp_path_factory.mktemp("models")
+    served = make(Tiny("classification", ("text",)), folder)
+    export(served, str(folder / "one"), {})
+    kernel = served._model().head.kernel
+    kernel.assign(-3 * kernel)
+    export(served, str(folder / "other"), {})
+    return str(folder / "one"), str(folder / "other")
+
+
+def run(folder, parts, model, baseline=None):
+    """The verdict, and the rows; `parts` are the rows of each file."""
+    folder.mkdir()
+    for number, part in enumerate(parts):
+        write_examples(folder / f"{number}.gz", part)
+    verdict = evaluate(
+        beam.Pipeline,
+        get_task("classification"),
+        EvaluationConfig(thresholds={"accuracy": 0.0}),
+        model=model,
+        baseline=baseline,
+        examples=[str(folder / "*.gz")],
+        output=str(folder / "output"),
+        labels=CLASSES,
+        text_keys=("text",),
+    )
+    assert not list((folder / "output").glob("rows-parts*"))
+    return verdict, HeldOutRows.read(folder / "output")
+
+
+def test_the_candidates_rows_are_kept_whatever_the_files_and_whether_there_is_a_baseline(models, tmp_path):
+    one, other = models
+    verdict, rows = run(tmp_path / "alone", [[*ROWS, *ODD]], one)
+    beside, again = run(tmp_path / "beside", [ODD, ROWS[::-1]], one, baseline=other)
+
+    assert len(rows) == len(ROWS) + len(ODD) and rows.ids == again.ids == sorted(set(rows.ids))
+    assert rows.texts == again.texts
+    np.testing.assert_allclose(rows.prediction(), again.prediction(), atol=1e-5)
+    for measured, kept in ((verdict, rows), (beside, again)):
+        metrics = {name: value for name, value in measured.metrics.items() if name != "rows"}
+        assert scores(kept) == pytest.approx(metrics, rel=1e-6, abs=1e-6)
+        assert kept.weight().sum() == measured.metrics["rows"] == len(rows) - 1  # one has no label
+    assert beside.baseline_metrics["cross_entropy"] != pytest.approx(beside.metrics["cross_entropy"], abs=0.1)
+
+    texts = [row["text"] for row in rows.texts]
+    twice = sorted(name for name, text in zip(rows.ids, texts, strict=True) if text == "bad")
+    assert len(twice) == 3 and sum(name.endswith("-2") for name in twice) == 1  # with another label it is another row
+    assert texts.count(LONG[:MOST_CHARACTERS]) == 2  # told apart by what is not kept
+    labels = {row["text"]: CLASSES[label] for row, label in zip(rows.texts, rows.label(), strict=True)}
+    assert all(labels[text] == label for text, label in ROWS[:150])

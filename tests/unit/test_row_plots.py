@@ -1,0 +1,137 @@
+"""Pictures and tables of held-out rows: what they say is scikit-learn's, and they are drawn for every task."""
+
+import io
+import json
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from made_rows import CLASSES, TASKS, make, random_rows
+from sklearn import metrics as sklearn_metrics
+
+from components.error_table import MOST_CHARACTERS, error_json, error_table
+from components.plots import timeline
+from components.row_curves import calibration, mean_curve, precision_recall, roc
+from components.row_outcomes import worst
+from components.row_plots import pictures, roc_curves
+
+CURVES = {"precision_recall.png", "roc.png", "reliability.png"}
+NUMBERS = {"predicted_and_true.png"}
+
+
+@pytest.mark.parametrize("digits", [1, 9])
+def test_areas_and_lines_are_scikit_learns_also_where_shares_are_equal(digits):
+    chance = np.random.default_rng(digits)
+    true = chance.random(300) < 0.3
+    shares = np.round(np.clip(0.3 * true + chance.random(300) * 0.7, 0, 1), digits)
+    found = roc(true, shares)
+    assert found.area == pytest.approx(sklearn_metrics.roc_auc_score(true, shares))
+    expected = sklearn_metrics.roc_curve(true, shares, drop_intermediate=False)
+    np.testing.assert_allclose((found.x, found.y), expected[:2])
+    found = precision_recall(true, shares)
+    assert found.area == pytest.approx(sklearn_metrics.average_precision_score(true, shares))
+    precision, recall, _ = sklearn_metrics.precision_recall_curve(true, shares)
+    np.testing.assert_allclose((found.x, found.y), (recall[::-1], precision[::-1]))
+
+
+def test_the_mean_of_curves_has_the_macro_area():
+    rows = random_rows("multilabel", 300)
+    curves = [roc(rows.label()[:, at], rows.prediction()[:, at]) for at in range(3)]
+    expected = sklearn_metrics.roc_auc_score(rows.label(), rows.prediction(), average="macro")
+    assert mean_curve(curves).area == pytest.approx(expected)
+
+
+def test_calibration_is_counted_in_bins():
+    found = calibration(np.asarray([0.05, 0.75, 0.8, 1.0, 1.0]), np.asarray([0, 1, 0, 1, 1]))
+    assert found.counts.tolist() == [1, 0, 0, 0, 0, 0, 0, 2, 0, 2]
+    assert found.confidence[7] == pytest.approx(0.775) and found.accuracy[7] == 0.5 and np.isnan(found.accuracy[1])
+    assert found.error == pytest.approx((0.05 + 2 * 0.275 + 0) / 5)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_has_the_pictures_that_make_sense_for_it(task):
+    found = pictures(random_rows(task, 80))
+    expected = {"classification": CURVES, "multilabel": CURVES, "regression": NUMBERS, "similarity": NUMBERS}.get(
+        task, set()
+    )
+    assert set(found) == expected | ({"lengths.png"} if task != "pretraining" else set())
+    for figure in found.values():
+        file = io.BytesIO()
+        figure.savefig(file)
+        assert file.getvalue().startswith(b"\x89PNG")
+
+
+def legend(figure):
+    return [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+
+
+def test_legends_tell_the_areas_of_each_class_and_of_many_the_mean():
+    rows = random_rows("classification", 200)
+    kept = rows.weight() > 0
+    flags, shares = np.eye(3)[rows.label()[kept]], rows.prediction()[kept]
+    areas = [sklearn_metrics.roc_auc_score(flags[:, at], shares[:, at]) for at in range(3)]
+    assert legend(pictures(rows)["roc.png"]) == [
+        f"AUC {area:.3f}  {name}" for area, name in zip(areas, CLASSES, strict=True)
+    ]
+    names = [f"class {at}" for at in range(12)]
+    (only,) = legend(roc_curves(np.tile(flags, 4), np.tile(shares, 4), names))
+    assert only == f"AUC {np.mean(areas):.3f}  mean of 12 classes"
+    odd = roc_curves(flags * [1, 1, 0], shares, ["_a", "$b$", "never"])  # a class that no row has gets no line
+    odd.savefig(io.BytesIO())
+    assert [text.split("  ")[1] for text in legend(odd)] == ["_a", r"\$b\$"]
+
+
+class Cells(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.rows = set(), []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.add(tag)
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_data(self, data):
+        if self.rows and self.rows[-1]:
+            self.rows[-1][-1] += data
+
+
+def test_the_table_of_errors_shows_texts_as_they_are_and_no_more_than_fits():
+    texts = {"text": ["<script>alert('&')</script>", "é" * 600, "right"]}
+    shares = [[0.1, 0.9], [0.2, 0.8], [0.9, 0.1]]
+    rows = make("classification", {"": ([0, 0, 0], shares, [1, 1, 1])}, texts, ("<b>", "b"))
+    page = Cells()
+    page.feed(error_table(rows))
+    assert page.rows[0] == ["badness", "expected", "answered", "text", "id"] and "script" not in page.tags
+    assert page.rows[1][:4] == ["0.900", "<b>", "b 0.90", "<script>alert('&')</script>"]
+    assert page.rows[2][3] == "é" * (MOST_CHARACTERS - 1) + "…" and len(page.rows) == 3
+    records = json.loads(error_json(rows))
+    assert [record["text"] for record in records] == [row[3] for row in page.rows[1:]]
+    assert records[0]["right"] is False and records[0]["badness"] == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_has_a_table_of_errors(task):
+    rows = random_rows(task, 60)
+    records, mistakes = json.loads(error_json(rows, 5)), worst(rows, 5)
+    assert [record["id"] for record in records] == [mistake.id for mistake in mistakes]
+    assert all(mistake.id in error_table(rows, 5) for mistake in mistakes)
+
+
+def test_the_timeline_has_a_bar_for_each_step_where_it_was_and_cached_ones_are_hatched():
+    steps = [
+        {"name": "Ingest", "seconds": 2.0, "cached": False},
+        {"name": "Trainer", "seconds": 0.5, "cached": True},
+        {"name": "Evaluator", "seconds": 4.0, "cached": False, "start": 3.0},
+    ]
+    figure = timeline(steps)
+    figure.savefig(io.BytesIO())
+    axes = figure.axes[0]
+    assert [(bar.get_x(), bar.get_width(), bool(bar.get_hatch())) for bar in axes.patches] == [
+        (0.0, 2.0, False),
+        (2.0, 0.5, True),
+        (3.0, 4.0, False),
+    ]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["Ingest", "Trainer", "Evaluator"]
