@@ -118,15 +118,13 @@ def answers(
 
 def judged(rows: HeldOutRows, *, blessed: bool = True) -> Verdict:
     """What an evaluator says of such rows."""
-    names = rows.table[SLICES].to_pylist()
-    places = {name: [at for at, found in enumerate(names) if name in found] for found in names for name in found}
     confusion = np.zeros((2, 2), int)
     np.add.at(confusion, (rows.label(), rows.prediction().argmax(axis=1)), 1)
     return Verdict(
         blessed=blessed,
         reasons=[],
         metrics={**scores(rows), "rows": len(rows)},
-        slices={name: {**scores(rows.take(at)), "rows": len(at)} for name, at in places.items()},
+        slices={name: {**scores(rows.take(at)), "rows": len(at)} for name, at in rows.slices.items()},
         confusion=confusion.tolist(),
         labels=list(LABELS),
     )

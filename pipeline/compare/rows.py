@@ -8,7 +8,7 @@ from itertools import chain, zip_longest
 from typing import Any, NamedTuple
 
 from components import row_outcomes
-from components.held_out_rows import FILE_NAME, SLICES, HeldOutRows, Texts, shared
+from components.held_out_rows import FILE_NAME, HeldOutRows, Texts, shared
 from components.row_scores import bootstrap
 from pipeline.errors import BertlineError
 from pipeline.run_store import Run, RunStore
@@ -134,7 +134,8 @@ class _Pair:
             return {}
         one, other = self._rows
         found: dict[str | None, dict[str, Change]] = {None: _changes(one, other)}
-        for name, places in _slices(other).items():
+        largest = sorted(other.slices.items(), key=lambda item: -len(item[1]))[:_MOST_SLICES]
+        for name, places in largest:
             found[name] = _changes(one.take(places), other.take(places))
         return found
 
@@ -166,14 +167,3 @@ def _changes(one: HeldOutRows, other: HeldOutRows) -> dict[str, Change]:
         for name, spread in spreads.items()
         if spread.other and spread.difference
     }
-
-
-def _slices(rows: HeldOutRows) -> dict[str, list[int]]:
-    """Slice -> the places of its rows; none where the file is too old to tell."""
-    if SLICES not in rows.table.column_names:
-        return {}
-    found: dict[str, list[int]] = {}
-    for place, names in enumerate(rows.table[SLICES].to_pylist()):
-        for name in names:
-            found.setdefault(name, []).append(place)
-    return dict(sorted(found.items(), key=lambda item: -len(item[1]))[:_MOST_SLICES])

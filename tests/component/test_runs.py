@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import signal
 import socket
+import subprocess
+import sys
+import urllib.request
 from pathlib import Path
 
+import psutil
 import pytest
 from click.testing import CliRunner
 from recorded_runs import Record, answers, falling, judged, summary
@@ -15,6 +21,7 @@ from components.publish import publish
 from components.store import PATIENCE
 from components.verdict import Verdict
 from pipeline.cli import main
+from pipeline.fingerprints import ROOT
 
 
 class Told:
@@ -205,3 +212,18 @@ def test_a_port_that_is_taken_is_one_sentence(store):
         taken.listen()
         told = store.tell("ui", "--port", str(taken.getsockname()[1]))
     assert told.code == 1 and "the port is in use" in told.error
+
+
+def test_the_pages_of_a_store_are_shown_until_a_signal_and_nothing_stays_behind(store):
+    command = [sys.executable, "-m", "pipeline.cli", "ui", "--port", "0", "--workspace", str(store.workspace)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT) as shown:
+        started = []
+        try:
+            address = re.search(r"on (http://127\.0\.0\.1:[0-9]+)\.", shown.stdout.readline())[1]
+            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(address) as page:
+                assert page.status == 200 and b"MLflow" in page.read()
+            started = psutil.Process(shown.pid).children(recursive=True)
+        finally:
+            shown.send_signal(signal.SIGTERM)
+        assert shown.wait(60) == 0
+    assert len(started) >= 2 and psutil.wait_procs(started, 30)[1] == []
