@@ -21,7 +21,7 @@ from pipeline.config import without_password
 from pipeline.errors import BertlineError
 
 _PARENT = "mlflow.parentRunId"
-_SCORE = "eval/"
+_SCORE, _MEAN = "eval/", "mean/"
 _BOUND = "evaluation.thresholds."
 _PAGE = 50
 _MOST_PAGES = 40  # of runs that are looked through for those that stand under no other
@@ -60,11 +60,17 @@ class Run:
 
     @property
     def scores(self) -> dict[str, float]:
-        """What the evaluator measured on all rows; those with a bound first, in the order of the config."""
+        """What the evaluator measured on all rows, or the means of a run over several; those with a bound first."""
         bounded = [key.removeprefix(_BOUND) for key in self.params if key.startswith(_BOUND)]
-        found = {key.removeprefix(_SCORE): value for key, value in self.metrics.items() if key.startswith(_SCORE)}
+        prefix = _MEAN if self.is_over_several else _SCORE
+        found = {key.removeprefix(prefix): value for key, value in self.metrics.items() if key.startswith(prefix)}
         names = [name for name in bounded if name in found]
         return {name: found[name] for name in (*names, *(name for name in sorted(found) if name not in names))}
+
+    @property
+    def is_over_several(self) -> bool:
+        """Whether others stand under it, as of seeds, and its numbers are their means."""
+        return any(key.startswith(_MEAN) for key in self.metrics)
 
     @property
     def bounded(self) -> list[str]:

@@ -133,7 +133,9 @@ def _verdicts(store: RunStore, runs: Sequence[Run]) -> tuple[list[Verdict | None
         except (ValueError, TypeError):
             found.append(None)
             notes.append(f"the {FILE_NAME} of the run {run.short_id} cannot be read; its slices have the names of MLflow.")
-        if path is None:
+        if run.is_over_several:
+            notes.append(f"the run {run.short_id} stands over several, and its metrics are their means; compare its parts.")
+        elif path is None:
             notes.append(f"the run {run.short_id} was not evaluated ({run.status}).")
     return found, notes
 

@@ -145,7 +145,9 @@
         const badge = document.createElement("span");
         badge.className = `badge run-${data.runs[run].colour}`;
         badge.textContent = data.runs[run].letter;
-        this.readout.append(badge, short(point.y));
+        // A run that ended before is told as such, and not as if it had gone on.
+        const ended = this.value > points.at(-1).x || this.value < points[0].x;
+        this.readout.append(badge, short(point.y) + (ended ? ` (${place(point.x)})` : ""));
       }
     }
 

@@ -82,6 +82,7 @@ def test_pointing_at_a_curve_tells_the_value_of_each_run(shown):
     shown.hover("#charts svg", 0.5)
     told = readout(shown)
     assert told.startswith("step ") and all(run in told for run in "ABC")
+    assert "(step 60)" in told and told.count("(") == 2  # where the two shorter trainings ended
     shown.hover("h1")
     assert readout(shown) == ""
 

@@ -63,6 +63,7 @@ class Store:
         self.other = record.run(
             "other", params={"task": "regression"}, verdict=nan, tags={"pipeline": "numbers", "reasons": "x"}
         )
+        self.seeds = record.run("seeds", curves={"mean/accuracy": [0.75], "std/accuracy": [0.01]})
         self.part = record.run("part", tags={"mlflow.parentRunId": self.other, "seed": "1"})
         self.failed = record.run("failed", status="FAILED")
         record.client.delete_run(record.run("deleted"))
@@ -86,11 +87,12 @@ def store(tmp_path_factory) -> Store:
 
 def test_runs_are_listed_newest_first_without_the_parts_of_studies(store):
     listed = store.tell("runs", "--json").json
-    assert [run["name"] for run in listed] == ["failed", "other", "elsewhere", "better", "good 🚀", "old"]
-    assert listed[0]["status"] == "failed" and listed[1]["metrics"] == {"accuracy": None, "rows": 0}
-    assert listed[1]["blessed"] is False and listed[4]["pushed_version"] == "1"
-    assert listed[4]["changed"] == "training.epochs 2 → 3; evaluation.thresholds.matthews none → 0.1"
-    assert listed[5]["changed"] is None
+    assert [run["name"] for run in listed] == ["failed", "seeds", "other", "elsewhere", "better", "good 🚀", "old"]
+    assert listed[0]["status"] == "failed" and listed[1]["metrics"] == {"accuracy": 0.75}
+    assert listed[2]["metrics"] == {"accuracy": None, "rows": 0}
+    assert listed[2]["blessed"] is False and listed[5]["pushed_version"] == "1"
+    assert listed[5]["changed"] == "training.epochs 2 → 3; evaluation.thresholds.matthews none → 0.1"
+    assert listed[6]["changed"] is None
     shown = store.tell("runs").output
     assert store.good[:8] in shown and "good 🚀" in shown and "v1" in shown
 
@@ -136,6 +138,7 @@ def test_a_comparison_in_a_terminal_tells_all_parts(store):
         ("elsewhere", "have held out no row in common"),
         ("other", "the runs have different tasks"),
         ("failed", "was not evaluated (failed)"),
+        ("seeds", "stands over several, and its metrics are their means"),
     ],
 )
 def test_what_cannot_be_compared_is_told(store, other, sentence):
@@ -147,7 +150,7 @@ def test_what_cannot_be_compared_is_told(store, other, sentence):
 
 def test_the_last_runs_of_one_pipeline_are_compared_with_the_oldest_of_them(store):
     found = store.tell("compare", "--last", "4", "--json").json
-    assert [run["name"] for run in found["runs"]] == ["good 🚀", "better", "elsewhere", "failed"]
+    assert [run["name"] for run in found["runs"]] == ["better", "elsewhere", "seeds", "failed"]
     assert "fewer than two runs of numbers" in store.tell("compare", "--last", "2", "--name", "numbers").error
 
 
