@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +13,9 @@ import pyarrow.parquet as pq
 
 from components.held_out_rows import ID, ROWS_IN_GROUP, Description
 
-_BYTES_AT_ONCE = 256 << 20
+_BYTES_AT_ONCE = 64 << 20
 """Parts larger than this are sorted piece by piece."""
+_BATCHES_AT_ONCE = 256
 _MOST_PIECES = 256
 """Files that are open at once."""
 
@@ -55,11 +57,14 @@ def _dealt(parts: Sequence[str], pieces: int) -> list[list[str]]:
     with ExitStack() as stack:
         with pa.ipc.open_file(parts[0]) as first:
             writers = [stack.enter_context(pa.ipc.new_file(path, first.schema)) for path in paths]
-        for batch in _batches(parts):
-            begins = np.asarray([int(name[:4], 16) for name in batch.column(0).to_pylist()])
+        batches = _batches(parts)
+        # Many at once: of a single one, each piece would get hardly a row.
+        while group := list(islice(batches, _BATCHES_AT_ONCE)):
+            table = pa.Table.from_batches(group).combine_chunks()
+            begins = np.asarray([int(name[:4], 16) for name in table[ID].to_pylist()])
             of_rows = begins * pieces >> 16
             for piece in np.unique(of_rows):
-                writers[piece].write_batch(batch.take(pa.array(np.flatnonzero(of_rows == piece))))
+                writers[piece].write_table(table.take(pa.array(np.flatnonzero(of_rows == piece))))
     return [[path] for path in paths]
 
 

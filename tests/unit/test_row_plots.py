@@ -84,7 +84,7 @@ def test_legends_tell_the_areas_of_each_class_and_of_many_the_mean():
 class Cells(HTMLParser):
     def __init__(self):
         super().__init__()
-        self.tags, self.rows = set(), []
+        self.tags, self.rows, self.inside = set(), [], False
 
     def handle_starttag(self, tag, attributes):
         self.tags.add(tag)
@@ -92,9 +92,13 @@ class Cells(HTMLParser):
             self.rows.append([])
         elif tag in ("td", "th"):
             self.rows[-1].append("")
+            self.inside = True
+
+    def handle_endtag(self, tag):
+        self.inside = self.inside and tag not in ("td", "th")
 
     def handle_data(self, data):
-        if self.rows and self.rows[-1]:
+        if self.inside:
             self.rows[-1][-1] += data
 
 
