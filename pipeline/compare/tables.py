@@ -15,7 +15,7 @@ from pipeline.compare.rows import Change
 from pipeline.runs import number, plain, shown_metrics, when
 
 _SHOWN_FLIPS = 5
-_SHOWN_CURVES = 4
+_SHOWN_CURVES = 3
 _SHOWN_SLICES = 20
 _SHOWN_SETTINGS = 40
 
