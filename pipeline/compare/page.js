@@ -34,6 +34,15 @@
     return value < 120 ? `${value.toFixed(1)} s` : `${(value / 60).toFixed(1)} min`;
   }
 
+  /** The running mean of a long curve, over a fiftieth of it: single steps scatter too much to be compared. */
+  function smoothed(points) {
+    const reach = points.length > 100 ? Math.round(points.length / 100) : 0;
+    return points.map((point, at) => {
+      const near = points.slice(Math.max(0, at - reach), at + reach + 1);
+      return { x: point.x, y: near.reduce((sum, other) => sum + other.y, 0) / near.length };
+    });
+  }
+
   class Chart {
     constructor(curve, parent) {
       this.curve = curve;
@@ -58,8 +67,11 @@
       const width = Math.max(240, this.figure.clientWidth);
       this.svg.replaceChildren();
       this.svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
-      this.lines = this.curve.points.map((points, run) => ({ run, points: this.seen(run) ? points.map(this.at) : [] }));
-      const all = this.lines.flatMap((line) => line.points);
+      this.lines = this.curve.points.map((points, run) => {
+        const raw = this.seen(run) ? points.map(this.at) : [];
+        return { run, raw, points: smoothed(raw) };
+      });
+      const all = this.lines.flatMap((line) => line.raw);
       this.svg.setAttribute("aria-label", `${this.curve.metric} over ${axis === "step" ? "steps" : "time"}`);
       this.places = [...new Set(all.map((point) => point.x))].sort((one, other) => one - other);
       this.read(null);
@@ -80,15 +92,16 @@
       }
       const unit = axis === "step" ? "step" : "seconds since its first point";
       made(this.svg, "text", { x: width - RIGHT, y: HEIGHT - 4, "text-anchor": "end" }, unit);
-      for (const { run, points } of this.lines) this.line(run, points);
+      for (const { run, raw } of this.lines) if (raw.length > 100) this.line(run, raw, "raw");
+      for (const { run, points } of this.lines) this.line(run, points, "curve");
       this.cursor = made(this.svg, "g");
     }
 
-    line(run, points) {
+    line(run, points, kind) {
       if (!points.length) return;
       const path = points.map((point) => `${this.x(point.x).toFixed(1)} ${this.y(point.y).toFixed(1)}`).join("L");
       const { colour, dash } = data.runs[run];
-      made(this.svg, "path", { class: `curve run-${colour} dash-${dash}`, d: `M${path}`, "data-run": run });
+      made(this.svg, "path", { class: `${kind} run-${colour} dash-${dash}`, d: `M${path}`, "data-run": run });
       if (points.length > 12) return;
       for (const point of points) this.dot(this.svg, run, point);
     }

@@ -149,6 +149,15 @@ def test_confusion_matrices_stand_side_by_side(shown):
     assert all(label in shown.ask("document.querySelector('.confusion').textContent") for label in LABELS)
 
 
+def test_on_paper_tables_are_whole_and_flips_are_few(shown, page):
+    shown.look(794)
+    shown.do("Emulation.setEmulatedMedia", media="print")
+    assert visible(shown, "#flip-table tbody tr") == 60 and visible(shown, "#flip-filter") == 0
+    assert shown.ask("(box => box.scrollHeight === box.clientHeight)(document.querySelector('.tall'))")
+    shown.picture(page.with_name("page-paper.png"))
+    shown.do("Emulation.setEmulatedMedia", media="")
+
+
 @pytest.mark.parametrize("width", [1280, 420])
 def test_the_page_is_readable_light_and_dark_wide_and_narrow(shown, width, page):
     grounds = []
