@@ -19,13 +19,12 @@ from tfx_bsl.tfxio import tf_example_record
 from components import metrics
 from components.metrics import PER_CLASS
 from components.row_writer import row_evaluator
-from components.verdict import OVERALL, ROWS, Slices, Verdict, check_metrics, judge, length_slice
+from components.verdict import LENGTH, OVERALL, ROWS, Slices, Verdict, check_metrics, judge, length_slice, slice_name
 from models.score_families import family_of
 from models.task import Task
 from pipeline.config import EvaluationConfig
 from serving.contract import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE
 
-LENGTH = "length"
 _CONFUSION = "confusion"
 _DIFFERENCE = "_diff"
 """Ends the names under which TFMA gives how far a candidate is from its baseline."""
@@ -66,7 +65,7 @@ def evaluate(
     name = "candidate" if baseline else None
     evaluators = [
         *tfma.default_evaluators(eval_shared_model=models, eval_config=config),
-        row_evaluator(task, labels, text_keys, output, name),
+        row_evaluator(task, labels, text_keys, _slice_columns(settings), output, name),
     ]
     source = tf_example_record.TFExampleRecord(
         list(examples), raw_record_column_name=tfma.ARROW_INPUT_COLUMN, telemetry_descriptors=["Bertline"]
@@ -136,10 +135,10 @@ def _eval_config(task: Task, settings: EvaluationConfig, labels: Sequence[str], 
         weights = tfma.ExampleWeightOptions(weighted=True)
         return tfma.MetricsSpec(metrics=found, example_weights=weights, output_names=[output] if output else [])
 
-    slices = [[], [LENGTH] if settings.length_slices else None, *([column] for column in settings.slices)]
+    slices = [[], *([column] for column in _slice_columns(settings))]
     return tfma.EvalConfig(
         model_specs=[spec("candidate"), *([spec("baseline")] if with_baseline else [])],
-        slicing_specs=[tfma.SlicingSpec(feature_keys=keys) for keys in slices if keys is not None],
+        slicing_specs=[tfma.SlicingSpec(feature_keys=keys) for keys in slices],
         metrics_specs=[metrics_of(output) for output in outputs],
     )
 
@@ -150,6 +149,10 @@ def _metric(name: str, of: str, labels: Sequence[str]) -> tfma.MetricConfig:
         return tfma.MetricConfig(class_name=of, config=json.dumps({"name": name}))
     config = json.dumps({"name": name, "score": of, "labels": list(labels)})
     return tfma.MetricConfig(class_name=metrics.Score.__name__, module=metrics.__name__, config=config)
+
+
+def _slice_columns(settings: EvaluationConfig) -> tuple[str, ...]:
+    return (*([LENGTH] if settings.length_slices else []), *settings.slices)
 
 
 def _length_extractor(limits: Sequence[int]) -> Any:
@@ -173,7 +176,7 @@ def _results(output: str, model_name: str | None, task: Task, classes: int) -> t
         found = {
             name: value for output in outputs.values() for of_class in output.values() for name, value in of_class.items()
         }
-        name = ", ".join(_slice_name(column, value) for column, value in key) or OVERALL
+        name = ", ".join(slice_name(column, value) for column, value in key) or OVERALL
         slices[name] = _numbers({metric: found[metric] for metric in (*task.metrics, ROWS) if metric in found}, task)
         if name == OVERALL and _CONFUSION in found:
             confusion = _confusion(found[_CONFUSION], classes).tolist()
@@ -206,11 +209,6 @@ def _numbers(found: Mapping[str, Any], task: Task) -> dict[str, float]:
 def _natural(name: str) -> list[str]:
     """Sorts numbers in names by their value: 5-9 words before 10-19 words."""
     return [f"{int(part):09d}" if part.isdigit() else part for part in re.split(r"(\d+)", name)]
-
-
-def _slice_name(column: str, value: Any) -> str:
-    text = value.decode() if isinstance(value, bytes) else str(value)
-    return text if column == LENGTH else f"{column}={text}"
 
 
 def _confusion(message: Mapping[str, Any], classes: int) -> np.ndarray:

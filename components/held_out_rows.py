@@ -26,6 +26,8 @@ FILE_NAME = "rows.parquet"
 ROWS_IN_GROUP = 10_000
 """Rows that are written, and can be read, at once."""
 ID = "id"
+SLICES = "slices"
+"""The names of the slices that a row is in, as the verdict has them."""
 _KEY = b"bertline"
 
 Texts = dict[str, str | list[str]]
@@ -125,6 +127,16 @@ class HeldOutRows:
         """Each row's texts, cut to the length that is kept."""
         keys = self.description.text_keys
         return self.table.select(keys).to_pylist() if keys else [{} for _ in range(len(self))]
+
+    @cached_property
+    def slices(self) -> dict[str, list[int]]:
+        """Slice -> the places of its rows; none where the file is of an older version."""
+        found: dict[str, list[int]] = {}
+        kept = self.table[SLICES].to_pylist() if SLICES in self.table.column_names else []
+        for place, names in enumerate(kept):
+            for name in names:
+                found.setdefault(name, []).append(place)
+        return found
 
     def label(self, output: str = "") -> Any:
         return self._values(output, "label")

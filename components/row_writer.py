@@ -20,8 +20,9 @@ from tensorflow_model_analysis import constants
 from tensorflow_model_analysis.evaluators.evaluator import Evaluator
 from tensorflow_model_analysis.extractors.predictions_extractor import PREDICTIONS_EXTRACTOR_STAGE_NAME
 
-from components.held_out_rows import FILE_NAME, ID, Description, column_name
+from components.held_out_rows import FILE_NAME, ID, SLICES, Description, column_name
 from components.row_parts import write_sorted
+from components.verdict import slice_name
 from models.task import Raw, Task, raw_features
 from pipeline.config import CHOICES
 
@@ -33,17 +34,23 @@ _PARTS = "rows-parts"
 
 
 def row_evaluator(
-    task: Task, labels: Sequence[str], text_keys: Sequence[str], output: str, model_name: str | None
+    task: Task,
+    labels: Sequence[str],
+    text_keys: Sequence[str],
+    slice_columns: Sequence[str],
+    output: str,
+    model_name: str | None,
 ) -> Evaluator:
     """An evaluator beside TFMA's, that writes the rows of one model into the folder `output`.
 
     Args:
+      slice_columns: features whose values the rows are sliced by.
       model_name: which of the models' answers are kept; None where there is but one model.
     """
     description = Description.of(task, labels, text_keys)
     # Each run has a folder of its own: one that broke off leaves its parts behind.
     parts = os.path.join(output, f"{_PARTS}-{uuid.uuid4().hex[:8]}")
-    write = _WriteParts(parts, description, raw_features(task, text_keys), model_name)
+    write = _WriteParts(parts, description, raw_features(task, text_keys), slice_columns, model_name)
 
     @beam.ptransform_fn
     def keep(extracts: beam.PCollection) -> dict[str, beam.PCollection]:
@@ -62,8 +69,16 @@ def row_evaluator(
 class _WriteParts(beam.DoFn):
     """One file a bundle, named once it is complete."""
 
-    def __init__(self, folder: str, description: Description, raw: Mapping[str, Raw], model_name: str | None) -> None:
-        self._folder, self._description, self._raw, self._model_name = folder, description, raw, model_name
+    def __init__(
+        self,
+        folder: str,
+        description: Description,
+        raw: Mapping[str, Raw],
+        slice_columns: Sequence[str],
+        model_name: str | None,
+    ) -> None:
+        self._folder, self._description, self._raw = folder, description, raw
+        self._slice_columns, self._model_name = tuple(slice_columns), model_name
         self._writer: Any = None
         self._path = ""
 
@@ -71,7 +86,7 @@ class _WriteParts(beam.DoFn):
         self._writer, self._path = None, ""
 
     def process(self, extracts: Mapping[str, Any]) -> Iterable[str]:
-        batch = record_batch(extracts, self._description, self._raw, self._model_name)
+        batch = record_batch(extracts, self._description, self._raw, self._model_name, self._slice_columns)
         if self._writer is None:
             os.makedirs(self._folder, exist_ok=True)
             self._path = os.path.join(self._folder, f"{uuid.uuid4().hex}.arrow")
@@ -93,7 +108,11 @@ def _finish(parts: list[str], folder: str, path: str, description: Description) 
 
 
 def record_batch(
-    extracts: Mapping[str, Any], description: Description, raw: Mapping[str, Raw], model_name: str | None = None
+    extracts: Mapping[str, Any],
+    description: Description,
+    raw: Mapping[str, Raw],
+    model_name: str | None = None,
+    slice_columns: Sequence[str] = (),
 ) -> pa.RecordBatch:
     """The rows of one batch of TFMA's extracts."""
     predictions, targets = extracts[constants.PREDICTIONS_KEY], extracts[constants.TRANSFORMED_FEATURES_KEY]
@@ -118,6 +137,9 @@ def record_batch(
             ("weight", targets[output.weight]),
         ):
             columns[column_name(name, what)] = _arrow(np.asarray(array))
+    sliced = {name: _lists(features.get(name), count) for name in slice_columns}
+    names = [[slice_name(name, value) for name, values in sliced.items() for value in values[row]] for row in range(count)]
+    columns[SLICES] = pa.array(names, pa.list_(pa.string()))
     return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
 
 

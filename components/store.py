@@ -49,8 +49,9 @@ def make_ready(uri: str) -> None:
 
 
 def quiet() -> None:
-    """No word of what is done here goes to others, nor does the absence of git to the terminal."""
+    """No word of what is done here goes to others; nor do progress bars, and the absence of git, go to the terminal."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
 
 
@@ -68,14 +69,22 @@ def asking(uri: str, what: str) -> Iterator[Any]:
     try:
         with impatient():
             yield open_store(uri)
-    except BertlineError:
-        raise
     except Exception as error:
+        if not isinstance(error, _failures()):
+            raise
         first_line = next(iter(str(error).splitlines()), "")
         raise BertlineError(
             f"the MLflow store {shown} cannot be asked for {what}: {type(error).__name__}:"
             f" {without_password(first_line)[:200]}"
         ) from None
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What a store that does not answer raises; anything else is a fault of ours, and keeps its trace."""
+    from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError
+
+    return MlflowException, SQLAlchemyError, OSError, ImportError  # the last: of a database whose driver is not installed
 
 
 def is_there(uri: str) -> bool:

@@ -19,6 +19,8 @@ from pipeline.errors import BertlineError
 FILE_NAME = "verdict.json"
 OVERALL = "all rows"
 ROWS = "rows"
+LENGTH = "length"
+"""The feature that slices by the length of texts are made from."""
 
 Slices = dict[str, dict[str, float]]  # slice -> metric -> value
 
@@ -112,3 +114,13 @@ def length_slice(words: int, limits: Sequence[int]) -> str:
     edges = [0, *limits]
     at = bisect_right(edges, words) - 1
     return f"{edges[at]}-{edges[at + 1] - 1} words" if at + 1 < len(edges) else f"{edges[at]}+ words"
+
+
+def slice_name(column: str, value: object) -> str:
+    """What a slice is called in a verdict.
+
+    >>> slice_name("source", b"web"), slice_name("length", "10-19 words")
+    ('source=web', '10-19 words')
+    """
+    text = value.decode() if isinstance(value, bytes) else str(value)
+    return text if column == LENGTH else f"{column}={text}"

@@ -18,8 +18,10 @@ from pipeline.checkpoint_command import checkpoint
 from pipeline.config_file import load, preset_names
 from pipeline.errors import BertlineError
 from pipeline.manifests_command import manifests
+from pipeline.runs_command import compare, runs
 from pipeline.serve_command import serve
 from pipeline.server_options import Server, server_options
+from pipeline.ui_command import ui
 from pipeline.versions_command import lineage, rollback, sync
 
 if TYPE_CHECKING:
@@ -56,6 +58,9 @@ def main() -> None:
     bertline new data.csv         looks at your file and writes data.yaml
     bertline run data.yaml        trains, evaluates, pushes and records
     bertline search data.yaml     looks for the best settings
+    bertline runs                 lists what was run, and what each changed
+    bertline compare --last 2     tells what differs between runs, and how sure that is
+    bertline ui                   shows all runs in MLflow's own pages
     bertline predict "some text"  asks the model that was pushed last
     bertline serve                answers gRPC and REST, as TensorFlow Serving does
     bertline manifests            writes what Kubernetes needs to serve it
@@ -296,6 +301,9 @@ main.add_command(serve)
 main.add_command(manifests)
 main.add_command(rollback)
 main.add_command(lineage)
+main.add_command(runs)
+main.add_command(compare)
+main.add_command(ui)
 main.add_command(sync)
 
 

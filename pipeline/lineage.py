@@ -6,16 +6,15 @@ run, because it was pushed elsewhere or before cards had one, the run is found b
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from components.encoder_run import find_pushing_run
 from components.publish import pushed_versions, withdrawn_versions
-from pipeline import summary
 from pipeline.config import without_password
 from pipeline.errors import BertlineError
+from pipeline.run_store import store_of
 
 _SHOWN_PARAMS = (
     "data.path", "data.train", "data.eval", "model.checkpoint", "model.size", "text.seq_len", "training.epochs",
@@ -74,12 +73,3 @@ def told(found: Mapping[str, Any]) -> str:
     }
     width = max(map(len, facts))
     return "\n".join(f"{name:<{width}}  {value}" for name, value in facts.items() if value)
-
-
-def store_of(workspace: str) -> str:
-    """The MLflow store that the last run of the workspace wrote to."""
-    last = summary.read(workspace) or {}
-    named, wrote_to = os.environ.get("MLFLOW_TRACKING_URI"), last.get("mlflow_uri")
-    if named and wrote_to in (None, without_password(named)):
-        return named  # with its password
-    return wrote_to or f"sqlite:///{Path(workspace).absolute() / 'mlflow.db'}"

@@ -8,7 +8,7 @@ import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from pipeline.config import Config, without_password
+from pipeline.config import Config
 from pipeline.errors import BertlineError
 from pipeline.stage import Stage, stage
 from pipeline.summary import Summary
@@ -64,7 +64,6 @@ def _next_commands(config: Config, source: str) -> list[tuple[str, str]]:
     here = f"{Path.cwd()}/"
     bertline = program("bertline")
     elsewhere = "" if config.workspace == f"{here}workspace" else f" --workspace {config.workspace.replace(here, '')}"
-    store = without_password(config.tracking_uri).replace(here, "")
     again = f"run {source}{elsewhere} --set training.epochs={config.training.epochs + 1}"
     asked = '"A film to remember."'
     if config.task == "pretraining":
@@ -81,9 +80,6 @@ def _next_commands(config: Config, source: str) -> list[tuple[str, str]]:
         asked += ' --choice "It is good." --choice "It is over."'
     return [
         (f"{bertline} predict{elsewhere} {asked}", "ask the pushed model"),
-        (
-            f"{program('mlflow')} ui --backend-store-uri {store}",
-            "curves, slices and the confusion matrix, beside other runs",
-        ),
+        (f"{bertline} ui{elsewhere}", "curves, slices and the confusion matrix, beside other runs"),
         (f"{bertline} {again}", "train longer; only the Trainer and what follows run"),
     ]

@@ -63,7 +63,7 @@ def tell_registry(served: Pushed, folder: Path, workspace: str) -> None:
     from components.store import is_there
     from components.tracking.models import champion
     from components.tracking.sync import note_model, send_all
-    from pipeline.lineage import store_of
+    from pipeline.run_store import store_of
 
     uri, spool = store_of(workspace), Path(workspace) / SPOOL
     if not is_there(uri):

@@ -22,7 +22,7 @@ ODD = [("bad", "bad"), ("no label", None), (LONG, "bad"), (LONG + "!", "bad")]
 def write_examples(path, rows):
     with tf.io.TFRecordWriter(str(path), "GZIP") as writer:
         for text, label in rows:
-            texts = {"text": text, **({"label": label} if label else {})}
+            texts = {"text": text, "source": f"naïve {len(text) % 2}", **({"label": label} if label else {})}
             feature = {
                 key: tf.train.Feature(bytes_list=tf.train.BytesList(value=[value.encode()])) for key, value in texts.items()
             }
@@ -50,7 +50,7 @@ def run(folder, parts, model, baseline=None):
     verdict = evaluate(
         beam.Pipeline,
         get_task("classification"),
-        EvaluationConfig(thresholds={"accuracy": 0.0}),
+        EvaluationConfig(thresholds={"accuracy": 0.0}, slices=("source",)),
         model=model,
         baseline=baseline,
         examples=[str(folder / "*.gz")],
@@ -74,6 +74,10 @@ def test_the_candidates_rows_are_kept_whatever_the_files_and_whether_there_is_a_
         metrics = {name: value for name, value in measured.metrics.items() if name != "rows"}
         assert scores(kept) == pytest.approx(metrics, rel=1e-6, abs=1e-6)
         assert kept.weight().sum() == measured.metrics["rows"] == len(rows) - 1  # one has no label
+        assert set(kept.slices) == set(measured.slices) == {"0-9 words", "source=naïve 0", "source=naïve 1"}
+        for name, places in kept.slices.items():
+            sliced = {metric: value for metric, value in measured.slices[name].items() if metric != "rows"}
+            assert scores(kept.take(places)) == pytest.approx(sliced, rel=1e-6, abs=1e-6)
     assert beside.baseline_metrics["cross_entropy"] != pytest.approx(beside.metrics["cross_entropy"], abs=0.1)
 
     texts = [row["text"] for row in rows.texts]

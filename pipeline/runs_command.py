@@ -1,0 +1,126 @@
+"""`bertline runs` and `bertline compare`: what the record of runs is asked."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+
+from pipeline import environment
+from pipeline.errors import BertlineError
+
+if TYPE_CHECKING:
+    from pipeline.run_store import Run, RunStore
+
+
+@click.command()
+@click.option("--last", type=click.IntRange(1, 1000), default=10, show_default=True, metavar="N", help="How many of them.")
+@click.option("--name", metavar="PIPELINE", help="Only those of this pipeline.")
+@click.option("--all", "parts", is_flag=True, help="Also the parts of a run: its seeds, or the trials of a search.")
+@click.option("--json", "as_json", is_flag=True, help="Every metric too, as JSON.")
+@click.option("--workspace", default="workspace", show_default=True)
+def runs(last: int, name: str | None, parts: bool, as_json: bool, workspace: str) -> None:
+    """List the runs that are recorded, newest first.
+
+    The metrics are those with a bound; `changed` is what differs in the settings from the run before of the same pipeline.
+
+    \b
+    bertline runs                       the last 10 of the workspace's store
+    bertline runs --name reviews --all  of one pipeline, each seed and trial by itself
+    bertline runs --last 100 --json     for a program
+    """
+    from pipeline import runs as listing
+    from pipeline.run_store import run_store
+
+    with run_store(workspace, "runs") as store:
+        listed = listing.list_runs(store, last, pipeline=name, parts=parts)
+    if as_json:
+        click.echo(json.dumps(listing.as_json(listed), indent=1, allow_nan=False))
+    elif not listed:
+        of = f" of {name}" if name else ""
+        click.echo(f"there is no run{of} in the record yet; `bertline run` makes one.", err=True)
+    else:
+        listing.show_runs(_console(), listed)
+
+
+@click.command()
+@click.argument("references", nargs=-1, metavar="RUN...")
+@click.option("--last", type=click.IntRange(2, 20), metavar="N", help="The last N runs of a pipeline, in place of RUN....")
+@click.option("--name", metavar="PIPELINE", help="Of --last, and of versions. [default: that of the newest run]")
+@click.option("--html", type=click.Path(dir_okay=False), metavar="FILE", help="Write a page that needs no other file.")
+@click.option("--json", "as_json", is_flag=True, help="Everything, as JSON.")
+@click.option("--workspace", default="workspace", show_default=True)
+def compare(
+    references: tuple[str, ...], last: int | None, name: str | None, html: str | None, as_json: bool, workspace: str
+) -> None:
+    """Compare runs: settings, metrics, slices, learning curves, and the answers that flipped.
+
+    RUN is the id of a run or its first digits, as `bertline runs` lists them, or the version of a model that was pushed, as
+    v7. The first one is the reference that the others are measured against; of --last it is the oldest.
+
+    A difference has an interval, by bootstrap over the held-out rows that both runs have answered: one that holds 0 may be
+    chance. It is about these rows alone; another seed of the same training may differ by more.
+
+    \b
+    bertline compare 3f2a 9c01                     two runs; 3f2a is the reference
+    bertline compare v6 v7 --html compare.html     two versions, as a page to send to others
+    bertline compare --last 5 --name reviews       how a pipeline went on
+    bertline compare 3f2a 9c01 --json              for a program
+    """
+    if bool(references) == bool(last):
+        raise BertlineError("name two runs or more, or --last N; `bertline runs` lists them.")
+    if len(references) == 1:
+        raise BertlineError(f"{references[0]} is one run; name another one to compare it with.")
+    environment.prepare()
+    from pipeline.compare.comparison import compare as compared
+    from pipeline.compare.comparison import to_json
+    from pipeline.compare.tables import show
+    from pipeline.run_store import run_store
+
+    with run_store(workspace, "the runs") as store:
+        if last:
+            chosen = _newest(store, last, name)
+        else:
+            chosen = [_found(store, reference, name, workspace) for reference in references]
+        comparison = compared(store, chosen)
+    if as_json:
+        click.echo(to_json(comparison))
+    elif not html:
+        show(_console(), comparison)
+    if html:
+        from pipeline.compare.page import write
+
+        write(comparison, Path(html))
+        click.echo(f"written to {html}", err=True)
+
+
+def _newest(store: RunStore, count: int, name: str | None) -> list[Run]:
+    """Of one pipeline; the oldest first, for it is the reference."""
+    newest = store.newest(1, pipeline=name)
+    runs = store.newest(count, pipeline=name or newest[0].pipeline) if newest else []
+    if len(runs) < 2:
+        of = f" of {name}" if name else ""
+        raise BertlineError(f"there are fewer than two runs{of} in the record; `bertline runs` lists them.")
+    return runs[::-1]
+
+
+def _found(store: RunStore, reference: str, name: str | None, workspace: str) -> Run:
+    if not re.fullmatch(r"v[0-9]+", reference):
+        return store.find(reference)
+    from pipeline.lineage import find_lineage
+    from pipeline.versions_command import destination_of
+
+    found = find_lineage(destination_of(name, workspace), int(reference[1:]), workspace)
+    if not found["mlflow_run_id"]:
+        raise BertlineError(f"the run of version {reference[1:]} is not known: {found['problem']}.")
+    return store.find(found["mlflow_run_id"])
+
+
+def _console() -> Console:
+    # Where there is no terminal there is no width either: lines are left to whoever reads them.
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
