@@ -17,8 +17,8 @@ import tensorflow_text  # noqa: F401  the ops inside the exported models
 from tfx_bsl.tfxio import tf_example_record
 
 from components import metrics
+from components.held_out.writer import row_evaluator
 from components.metrics import PER_CLASS
-from components.row_writer import row_evaluator
 from components.verdict import LENGTH, OVERALL, ROWS, Slices, Verdict, check_metrics, judge, length_slice, slice_name
 from models.score_families import family_of
 from models.task import Task
@@ -46,7 +46,7 @@ def evaluate(
 ) -> Verdict:
     """Measures the model at `model` (and `baseline`) on the files `examples`.
 
-    Writes TFMA's results to `output`, and every row with the model's answer (`held_out_rows.py`).
+    Writes TFMA's results to `output`, and every row with the model's answer (`components/held_out`).
 
     Args:
       text_keys: the raw features with the texts of a row.

@@ -109,8 +109,8 @@ class Line:
 
     def rows_agree(self) -> bool:
         """Whether the metrics of the held-out rows that the Evaluator kept are those that it measured."""
-        from components.held_out_rows import HeldOutRows
-        from components.row_scores import scores
+        from components.held_out.rows import HeldOutRows
+        from components.held_out.scores import scores
 
         rows, measured = HeldOutRows.read(self.artifact("Evaluator", "evaluation")), dict(self.summary["metrics"])
         # Those of TFMA are added up in float32.

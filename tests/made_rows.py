@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from components.held_out_rows import ID, Description, HeldOutRows, column_name
+from components.held_out.rows import ID, Description, HeldOutRows, column_name
 from models.task import get_task
 from pipeline.config import CHOICES, task_names
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 from mlflow.entities import Metric, Param
 from mlflow.tracking import MlflowClient
 
-from components.held_out_rows import FILE_NAME, ID, SLICES, Description, HeldOutRows
-from components.row_scores import scores
+from components.held_out.rows import FILE_NAME, ID, SLICES, Description, HeldOutRows
+from components.held_out.scores import scores
 from components.verdict import Verdict
 from models.task import Metric as TaskMetric
 from models.task import Output

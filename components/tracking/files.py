@@ -81,9 +81,9 @@ def _confusion_matrix(path: Path) -> dict[str, Any]:
 
 
 def _rows(path: Path) -> dict[str, Any]:
-    from components.error_table import error_json, error_table
-    from components.held_out_rows import HeldOutRows
-    from components.row_plots import pictures
+    from components.held_out.error_table import error_json, error_table
+    from components.held_out.plots import pictures
+    from components.held_out.rows import HeldOutRows
 
     rows = HeldOutRows.read(path)
     errors = {"evaluation/worst.html": error_table(rows), "evaluation/worst.json": error_json(rows)}

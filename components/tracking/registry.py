@@ -1,7 +1,7 @@
 """Models in MLflow's registry: a version for each model that was trained, told apart by its digest.
 
 The registry gets a pointer, a few lines that say where the model is, and never a copy of its weights. `candidate` is what
-was trained last, `champion` what servers load. `serving/pyfunc.py` follows the pointer.
+was trained last, `champion` what servers load. `pipeline/pyfunc.py` follows the pointer.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 
 from components.tracking.journal import Operation
 from pipeline.config import CHOICES
-from serving.pyfunc import POINTER
 
 CANDIDATE, CHAMPION = "candidate", "champion"
-_LOADER = "serving.pyfunc"
+POINTER = "pointer.json"
+_LOADER = "pipeline.pyfunc"
 
 
 def record(client: Any, model: Operation, experiment_id: str, run_id: str | None) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from typing import Any, NamedTuple
 
-from components import row_outcomes
-from components.held_out_rows import FILE_NAME, HeldOutRows, Texts, shared
-from components.row_scores import bootstrap
+from components.held_out import outcomes
+from components.held_out.rows import FILE_NAME, HeldOutRows, Texts, shared
+from components.held_out.scores import bootstrap
 from pipeline.errors import BertlineError
 from pipeline.run_store import Run, RunStore
 
@@ -144,7 +144,7 @@ class _Pair:
         if self._rows is None:
             return
         try:
-            worse, better = row_outcomes.flips(*self._rows)
+            worse, better = outcomes.flips(*self._rows)
         except BertlineError as error:  # a task that came to be after it
             self.problem = str(error)
             return

@@ -7,9 +7,9 @@ import tensorflow as tf
 from tiny_models import CLASSES, Tiny, make
 
 from components.evaluation import evaluate
-from components.held_out_rows import HeldOutRows
-from components.row_scores import scores
-from components.row_writer import MOST_CHARACTERS
+from components.held_out.rows import HeldOutRows
+from components.held_out.scores import scores
+from components.held_out.writer import MOST_CHARACTERS
 from models.task import get_task
 from pipeline.config import EvaluationConfig
 from serving.signatures import export

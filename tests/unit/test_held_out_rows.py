@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from made_rows import TASKS, random_rows
 
-from components.held_out_rows import FILE_NAME, Description, HeldOutRows, shared
-from components.row_parts import write_sorted
-from components.row_scores import scores
+from components.held_out.parts import write_sorted
+from components.held_out.rows import FILE_NAME, Description, HeldOutRows, shared
+from components.held_out.scores import scores
 from models.task import get_task
 from pipeline.errors import BertlineError
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from made_rows import CLASSES, TAGS, TASKS, make, random_rows
 
-from components.row_outcomes import Outcome, flips, outcomes, worst
+from components.held_out.outcomes import Outcome, flips, outcomes, worst
 from pipeline.config import CHOICES
 
 ONES = np.ones(3)

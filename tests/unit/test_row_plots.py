@@ -9,11 +9,11 @@ import pytest
 from made_rows import CLASSES, TASKS, make, random_rows
 from sklearn import metrics as sklearn_metrics
 
-from components.error_table import MOST_CHARACTERS, error_json, error_table
+from components.held_out.curves import calibration, mean_curve, precision_recall, roc
+from components.held_out.error_table import MOST_CHARACTERS, error_json, error_table
+from components.held_out.outcomes import worst
+from components.held_out.plots import pictures, roc_curves
 from components.plots import timeline
-from components.row_curves import calibration, mean_curve, precision_recall, roc
-from components.row_outcomes import worst
-from components.row_plots import pictures, roc_curves
 
 CURVES = {"precision_recall.png", "roc.png", "reliability.png"}
 NUMBERS = {"predicted_and_true.png"}

@@ -8,7 +8,7 @@ from scipy import stats
 from sklearn import metrics as sklearn_metrics
 from squad_reference import official_scores
 
-from components.row_scores import bootstrap, scores
+from components.held_out.scores import bootstrap, scores
 from pipeline.errors import BertlineError
 
 close = pytest.approx

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from components.held_out_rows import HeldOutRows, shared
+from components.held_out.rows import HeldOutRows, shared
 from models.ranks import ranks
 from models.score_families import FAMILIES, family_of
 from models.scores import LEAST_SHARE, Decisions, Entities
@@ -118,7 +118,7 @@ def _sum(rows: HeldOutRows, output: str, of: str) -> Sum:
     if of in _MEANS:
         return _mean(_MEANS[of](rows.label(output), rows.prediction(output)), weights)
     if of not in _SUMS:
-        raise BertlineError(f"{of} cannot be measured from held-out rows; see components/row_scores.py.")
+        raise BertlineError(f"{of} cannot be measured from held-out rows; see components/held_out/scores.py.")
     # Our own scores count a row that has a weight, whatever it is.
     kept = np.flatnonzero(weights > 0)
     label, prediction = (_some(values, kept) for values in (rows.label(output), rows.prediction(output)))

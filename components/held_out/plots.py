@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from components.held_out_rows import HeldOutRows
+from components.held_out.curves import BINS, Curve, calibration, mean_curve, precision_recall, roc
+from components.held_out.rows import HeldOutRows
 from components.plots import new_figure
-from components.row_curves import BINS, Curve, calibration, mean_curve, precision_recall, roc
 
 _MOST_LINES = 10
 """Classes that have a line each; of more, the mean is drawn."""

@@ -1,7 +1,7 @@
 """Every held-out row with the model's answer, as the Evaluator leaves it beside its verdict.
 
 The file says itself what its columns mean and which metrics follow from them: whoever reads it needs neither the model, nor
-TensorFlow, nor the task's module, which imports it. What follows from the rows is in `row_scores.py` and `row_outcomes.py`,
+TensorFlow, nor the task's module, which imports it. What follows from the rows is in `scores.py` and `outcomes.py`,
 so that a change there is no reason to evaluate anew.
 """
 

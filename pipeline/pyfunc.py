@@ -13,8 +13,6 @@ from typing import Any
 
 from serving.contract import WITHDRAWN
 
-POINTER = "pointer.json"
-
 
 class TextModel:
     """Answers a table of texts, its columns named as the model's inputs, by a table of answers."""

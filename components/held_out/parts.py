@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from components.held_out_rows import ID, ROWS_IN_GROUP, Description
+from components.held_out.rows import ID, ROWS_IN_GROUP, Description
 
 _BYTES_AT_ONCE = 64 << 20
 """Parts larger than this are sorted piece by piece."""

@@ -20,8 +20,8 @@ from tensorflow_model_analysis import constants
 from tensorflow_model_analysis.evaluators.evaluator import Evaluator
 from tensorflow_model_analysis.extractors.predictions_extractor import PREDICTIONS_EXTRACTOR_STAGE_NAME
 
-from components.held_out_rows import FILE_NAME, ID, SLICES, Description, column_name
-from components.row_parts import write_sorted
+from components.held_out.parts import write_sorted
+from components.held_out.rows import FILE_NAME, ID, SLICES, Description, column_name
 from components.verdict import slice_name
 from models.task import Raw, Task, raw_features
 from pipeline.config import CHOICES

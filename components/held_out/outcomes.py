@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from components.held_out_rows import HeldOutRows, Texts, shared
+from components.held_out.rows import HeldOutRows, Texts, shared
 from models import answer_scores, tags
 from models.ranks import ranks
 from models.score_families import FAMILIES
@@ -63,7 +63,7 @@ def outcomes(rows: HeldOutRows) -> list[Outcome]:
     """Of each row, in their order."""
     task = rows.description.task
     if task not in _OUTCOMES:
-        raise BertlineError(f"outcomes of the task {task} are not known; enter them in components/row_outcomes.py.")
+        raise BertlineError(f"outcomes of the task {task} are not known; enter them in components/held_out/outcomes.py.")
     measured = next(iter(rows.description.metrics.values()))
     counted = rows.weight(measured.output) > 0
     return [

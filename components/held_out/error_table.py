@@ -7,8 +7,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from components.held_out_rows import HeldOutRows
-from components.row_outcomes import Mistake, worst
+from components.held_out.outcomes import Mistake, worst
+from components.held_out.rows import HeldOutRows
 
 MOST_ROWS = 50
 MOST_CHARACTERS = 500

@@ -1,0 +1,11 @@
+"""The held-out rows of a run, each with the model's answer: kept by the Evaluator, read by whoever looks closer.
+
+    writer.py       keeps them, from TFMA's own extracts; parts.py sorts them
+    rows.py         the file, and what it says of itself
+    scores.py       every metric again, with the interval that a bootstrap gives it
+    outcomes.py     which answers are right, the worst mistakes, what changed between two models
+    curves.py       what the pictures of plots.py are drawn from
+    error_table.py  the worst mistakes as a page
+
+Reading needs no TensorFlow.
+"""
