@@ -167,7 +167,7 @@ class LocalEngine(LocalDagRunner):
             if summary.steps[-1]["cached"]:
                 tracker.log_history(self.history)
             folder = serving_model_path(outputs["model"].uri)
-            tracker.register(lambda: candidate(self._config.name, folder))
+            tracker.register(lambda: candidate(self._config, folder))
         elif step == "Evaluator":
             self.verdict = verdict = Verdict.from_json(Path(outputs["evaluation"].uri, VERDICT).read_text())
             tracker.log_verdict(verdict)

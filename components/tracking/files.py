@@ -18,12 +18,14 @@ class Kept(NamedTuple):
     name: str
     """In MLflow; `{folder}` is that of the file."""
     pictures: tuple[str, ...] = ()
+    has_texts: bool = False
+    """Whether it holds texts of the user's."""
 
 
 _OF_STEP: Mapping[str, tuple[Kept, ...]] = {
     "Ingest": (
         Kept("report", "report.json", "data/report.json"),
-        Kept("report", "quarantine.jsonl", "data/quarantine.jsonl"),
+        Kept("report", "quarantine.jsonl", "data/quarantine.jsonl", has_texts=True),
     ),
     "StatisticsGen": (Kept("statistics", "*/FeatureStats.pb", "data/statistics/{folder}.pb"),),
     "Schema": (Kept("schema", "schema.pbtxt", "data/schema.pbtxt"),),
@@ -35,19 +37,20 @@ _OF_STEP: Mapping[str, tuple[Kept, ...]] = {
     "Trainer": (Kept("model_run", HISTORY, f"training/{HISTORY}", ("learning_curves",)),),
     "Evaluator": (
         Kept("evaluation", "verdict.json", "verdict.json", ("confusion_matrix",)),
-        Kept("evaluation", "rows.parquet", "evaluation/rows.parquet", ("rows",)),
+        Kept("evaluation", "rows.parquet", "evaluation/rows.parquet", ("rows",), has_texts=True),
     ),
     "ServeCheck": (Kept("served", "serve_check.json", "serve_check.json"),),
 }
 
 
-def files_of(step: str, outputs: Mapping[str, str]) -> Iterator[tuple[Path, str, tuple[str, ...]]]:
+def files_of(step: str, outputs: Mapping[str, str], *, texts: bool) -> Iterator[tuple[Path, str, tuple[str, ...]]]:
     """Path, name in MLflow, and the kinds of pictures, of each file that is there and says something.
 
     Args:
       outputs: the folder of each of the step's artifacts.
+      texts: whether files that hold texts of the user's are among them.
     """
-    for kept in _OF_STEP.get(step, ()):
+    for kept in (kept for kept in _OF_STEP.get(step, ()) if texts or not kept.has_texts):
         for path in sorted(Path(outputs[kept.output]).glob(kept.pattern)) if kept.output in outputs else ():
             if 0 < path.stat().st_size <= _MOST_BYTES:
                 yield path, kept.name.format(folder=path.parent.name.removeprefix("Split-")), kept.pictures

@@ -10,12 +10,14 @@ from components.publish import Pushed, model_digest
 from components.tracking.journal import Operation
 from components.tracking.registry import CANDIDATE, CHAMPION
 from models.answers import plain
+from pipeline.config import Config
 from serving.contract import read_card
 
 
-def candidate(name: str, folder: str | Path) -> Operation:
+def candidate(config: Config, folder: str | Path) -> Operation:
     """A model that was trained."""
-    return {**_described(name, Path(folder), model_digest(folder), (CANDIDATE,)), **_sample(Path(folder))}
+    sample = _sample(Path(folder)) if config.tracking.texts else {}
+    return {**_described(config.name, Path(folder), model_digest(folder), (CANDIDATE,)), **sample}
 
 
 def champion(name: str, pushed: Pushed) -> Operation:

@@ -150,7 +150,7 @@ class Tracker:
           outputs: the folder of each artifact.
         """
         with self._guarded():
-            for path, name, pictures in files_of(step, outputs):
+            for path, name, pictures in files_of(step, outputs, texts=self._config.tracking.texts):
                 self._keep(path, name, pictures)
 
     def register(self, described: Callable[[], Operation], *, run: str | None = None) -> None:

@@ -56,6 +56,9 @@ class TrackingConfig(Frozen):
     """MLflow store; by default MLFLOW_TRACKING_URI, else an sqlite file in the workspace."""
     experiment: str | None = None
     """MLflow experiment; the pipeline's name by default."""
+    texts: bool = True
+    """Record files that hold texts of yours: held-out rows with the model's answers, which comparisons need, the worst
+    mistakes, rows in quarantine, and an example of a request."""
     encoder_run: str | None = None
     """MLflow run whose encoder this one starts from; set by `model.checkpoint: runs:/…` and recorded with the run."""
 

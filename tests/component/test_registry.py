@@ -26,7 +26,7 @@ def registered(tmp_path_factory):
     for number in (1, 2):
         (made / "assets.extra" / "note").write_text(str(number))  # so that they are two models
         tracker = tracked(config, f"run {number}")
-        tracker.register(lambda: candidate(NAME, made))
+        tracker.register(lambda: candidate(config, made))
         card = json.loads((made / "assets.extra" / "bertline.json").read_text())
         pushed = publish(made, config.push_path, {**card, "pipeline": NAME})
         tracker.register(lambda pushed=pushed: champion(NAME, pushed))

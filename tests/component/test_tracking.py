@@ -267,6 +267,20 @@ def test_names_that_mlflow_takes_are_left_as_they_are(name):
     assert valid_name(name) == name
 
 
+@pytest.mark.parametrize("texts", [True, False])
+def test_files_that_hold_texts_can_be_left_out(tmp_path, store, texts):
+    config = config_in(tmp_path, store, **{"tracking.texts": str(texts).lower()})
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "report.json").write_text("{}")
+    (tmp_path / "report" / "quarantine.jsonl").write_text("a row of the user's")
+    tracker = tracked(config)
+    tracker.keep_outputs("Ingest", {"report": str(tmp_path / "report")})
+    tracker.finish("FINISHED", {})
+    send(config)
+    kept = MlflowClient(config.tracking_uri).list_artifacts(only_run_of(config).info.run_id, "data")
+    assert {file.path for file in kept} == {"data/report.json"} | ({"data/quarantine.jsonl"} if texts else set())
+
+
 def test_a_number_that_a_task_does_not_have_is_left_out(config):
     tracker = tracked(config)
     record = {**step(1).record.numbers(), "accuracy": math.nan}
