@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from components import events
+from components.tracking.process import sender_for
 from pipeline import environment
 from pipeline.config import Config
 from pipeline.display import Display, noise_to
@@ -64,4 +65,5 @@ def stage(config: Config, *, as_json: bool) -> Iterator[Stage]:
     with noise_to(log) as console:
         console.quiet = as_json
         console.print(f"[bold]{config.name}[/]  (everything else that is said goes to {log})")
-        yield Stage(console, log, as_json)
+        with sender_for(config):  # which loads MLflow while TensorFlow and TFX are loaded here
+            yield Stage(console, log, as_json)

@@ -1,54 +1,65 @@
 """The sender as a process of its own, as the line sees it.
 
 MLflow's client blocks for minutes where a server hangs, and importing it takes seconds of the interpreter's one lock: in
-another process, with a lower priority, it cannot hold up a training.
+another process, with a lower priority, it cannot hold up a training. All runs of a process share one.
 """
 
 from __future__ import annotations
 
+import atexit
+import json
 import os
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+from pipeline.config import Config
 
 _ROOT = Path(__file__).parents[2]
+_HANDED_ON = "MLFLOW_"  # the environment may have changed since the process was started
 
 
 class Sender:
-    """A process that sends what stands in a spool, for as long as somebody here writes to it."""
+    """A process that sends what stands in spools, for as long as somebody here writes to them."""
 
-    _running: dict[Path, Sender] = {}
+    _running: Sender | None = None
     _lock = threading.Lock()
 
     @classmethod
     def of(cls, spool: Path, uri: str) -> Sender:
-        """That of the spool; runs of a study share one. Each call wants one call of `release`."""
+        """One that looks after the spool. Each call wants one call of `release`.
+
+        Args:
+          uri: of the store, with its password, which no file and no command line has.
+        """
         with cls._lock:
-            found = cls._running.get(spool)
-            if found is None or not found.is_alive:
-                found = cls._running[spool] = cls(spool, uri)
-            found._users += 1
+            if cls._running is None or not cls._running.is_alive:
+                cls._running = cls(spool)
+            found = cls._running
+            found._users[spool] += 1
+            environment = {name: value for name, value in os.environ.items() if name.startswith(_HANDED_ON)}
+            found._tell(watch=str(spool), uri=uri, environment=environment)
             return found
 
-    def __init__(self, spool: Path, uri: str) -> None:
-        self._spool, self._users = spool, 0
+    def __init__(self, spool: Path) -> None:
+        self._users: Counter[Path] = Counter()
         found = os.environ.get("PYTHONPATH")
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(_ROOT), *([found] if found else [])]),
-            "MLFLOW_TRACKING_URI": uri,  # with its password, which no file and no command line has
-        }
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT), *([found] if found else [])])}
         with (spool / "sender.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "components.tracking.sender", str(spool)],
+                [sys.executable, "-m", "components.tracking.sender"],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 env=environment,
                 start_new_session=True,  # Ctrl-C ends the line, which has then something to tell
             )
+        atexit.register(self._end)
 
     @property
     def is_alive(self) -> bool:
@@ -56,19 +67,41 @@ class Sender:
 
     def hurry(self) -> None:
         """Somebody waits for what is not sent yet."""
+        self._tell()
+
+    def release(self, spool: Path) -> None:
+        """Nobody here writes there any more; what cannot be sent now stays."""
+        with self._lock:
+            self._users[spool] -= 1
+            if self._users[spool] <= 0:
+                del self._users[spool]
+                self._tell(leave=str(spool))
+
+    def _tell(self, **message: Any) -> None:
         assert self._process.stdin is not None
-        with suppress(OSError):
-            self._process.stdin.write(b"!")
+        with suppress(OSError, ValueError):  # it is dead, or its input is closed
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
             self._process.stdin.flush()
 
-    def release(self) -> None:
-        """It ends when nobody here writes any more; what is not sent by then stays."""
-        with self._lock:
-            self._users -= 1
-            if self._users == 0:
-                assert self._process.stdin is not None
-                with suppress(OSError):
-                    self._process.stdin.close()
-                self._running.pop(self._spool, None)
-                # Not waited for: it may be in the midst of a call that hangs.
-                threading.Thread(target=self._process.wait, daemon=True).start()
+    def _end(self) -> None:
+        """It ends by itself, and is not waited for: it may be in the midst of a call that hangs."""
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+
+
+@contextmanager
+def sender_for(config: Config) -> Iterator[Sender | None]:
+    """The sender of a run, if it is tracked."""
+    if not config.tracking.enabled:
+        yield None
+        return
+    sender = None
+    with suppress(OSError):  # a record that cannot be kept is told of by the tracker
+        config.spool_path.mkdir(parents=True, exist_ok=True)
+        sender = Sender.of(config.spool_path, config.tracking_uri)
+    try:
+        yield sender
+    finally:
+        if sender:
+            sender.release(config.spool_path)

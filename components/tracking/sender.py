@@ -8,15 +8,18 @@ noted and passed over, so that it holds up nothing else.
 from __future__ import annotations
 
 import fcntl
+import json
 import logging
 import os
+import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import IO, Any
 
 from components.tracking.journal import KILLED, Journal, Operation, State, journals, now
 from components.tracking.operations import Entry, Store, Unresolved, is_passing
@@ -157,52 +160,107 @@ def _clear(journal: Journal) -> None:
         journal.release()
 
 
-@contextmanager
-def only_sender(spool: Path, gave_up: Callable[[], bool]) -> Iterator[bool]:
-    """Holds the spool's lock; false where another had it until `gave_up`."""
-    with (spool / _LOCK).open("w") as lock:
-        while True:
+class Turn:
+    """The right to send what stands in a spool, which one process has at a time."""
+
+    def __init__(self, spool: Path) -> None:
+        self._path = spool / _LOCK
+        self._file: IO[str] | None = None
+
+    def take(self) -> bool:
+        """Whether it is ours now."""
+        if self._file is None:
+            file = self._path.open("w")
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                if gave_up():
-                    yield False
-                    return
-                time.sleep(0.1)
+                file.close()
             else:
-                yield True
-                return
+                self._file = file
+        return self._file is not None
+
+    def give_back(self) -> None:
+        if self._file:
+            self._file.close()
+            self._file = None
 
 
-def main(spool: Path) -> None:
-    """Sends until the process that started it closes the standard input or dies."""
+class Watch:
+    """A spool that is looked after, until whoever writes there leaves it or dies."""
+
+    def __init__(self, spool: Path, uri: str) -> None:
+        self._spool, self._turn = spool, Turn(spool)
+        self._round = Round(spool, uri)
+        self._last_moment: float | None = None
+
+    def stay(self) -> None:
+        self._last_moment = None
+
+    def leave(self) -> None:
+        self._last_moment = self._last_moment or time.monotonic() + _LAST_SECONDS
+
+    @property
+    def is_leaving(self) -> bool:
+        return self._last_moment is not None
+
+    def look(self) -> bool:
+        """Sends what is there; whether it needs to be looked after any more."""
+        if not self._spool.is_dir():
+            return False
+        if not self._turn.take():
+            return not self.is_leaving
+        logging.basicConfig(filename=self._spool / "sender.log", format="%(asctime)s %(message)s", force=True)
+        sent = self._round.run()
+        if self._last_moment and (sent or time.monotonic() > self._last_moment):
+            self._turn.give_back()
+            return False
+        return True
+
+
+def main() -> None:
+    """Does what its standard input says, a line of JSON each: which spools to watch and to leave. Its end is the end."""
     os.nice(10)
-    logging.basicConfig(format="%(asctime)s %(message)s")
-    over, hurry = threading.Event(), threading.Event()
+    inbox: queue.Queue[dict[str, Any] | None] = queue.Queue()
 
     def listen() -> None:
-        while os.read(sys.stdin.fileno(), 4096):
-            hurry.set()
-        over.set()
-        hurry.set()
+        for line in sys.stdin:
+            inbox.put(json.loads(line))
+        inbox.put(None)
 
     threading.Thread(target=listen, daemon=True).start()
-    with only_sender(spool, over.is_set) as mine:
-        if not mine:
-            return
-        sending, last_moment = Round(spool, os.environ.get("MLFLOW_TRACKING_URI")), None
+    watched: dict[Path, Watch] = {}
+    is_over = False
+    while watched or not is_over:
+        for message in _taken(inbox, _pause(watched, is_over)):
+            if message is None:
+                is_over = True
+                for watch in watched.values():
+                    watch.leave()
+            elif "watch" in message:
+                os.environ.update(message["environment"])
+                spool = Path(message["watch"])
+                watched.setdefault(spool, Watch(spool, message["uri"])).stay()
+            elif "leave" in message and Path(message["leave"]) in watched:
+                watched[Path(message["leave"])].leave()
+        watched = {spool: watch for spool, watch in watched.items() if watch.look()}
+
+
+def _pause(watched: Mapping[Path, Watch], is_over: bool) -> float | None:
+    """Seconds for which the next message is waited for; without anything to do, as long as it takes."""
+    if not watched:
+        return None
+    return 0.2 if is_over or any(watch.is_leaving for watch in watched.values()) else _EVERY_SECONDS
+
+
+def _taken(inbox: queue.Queue[dict[str, Any] | None], pause: float | None) -> list[dict[str, Any] | None]:
+    """The messages that are there, or that come first."""
+    taken: list[dict[str, Any] | None] = []
+    with suppress(queue.Empty):
+        taken.append(inbox.get(timeout=pause))
         while True:
-            ending = over.is_set()
-            hurry.clear()
-            sent = sending.run()
-            if ending:
-                last_moment = last_moment or time.monotonic() + _LAST_SECONDS
-                if sent or time.monotonic() > last_moment:
-                    return
-                time.sleep(0.2)
-            else:
-                hurry.wait(_EVERY_SECONDS)
+            taken.append(inbox.get_nowait())
+    return taken
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()

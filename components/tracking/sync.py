@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.tracking.journal import Journal, Operation, State, journals, now
-from components.tracking.sender import Round, only_sender
+from components.tracking.sender import Round, Turn
 from pipeline.config import without_password
 
 
@@ -52,12 +52,14 @@ def send_all(spool: Path, say: Callable[[str], None], patience: float = 30.0) ->
             for sentence in state.refused:
                 say(f"  refused: {sentence}")
 
-    with only_sender(spool, lambda: time.monotonic() > last_moment) as mine:
-        if not mine:
-            return left_in(spool)
+    turn = Turn(spool)
+    while not turn.take() and time.monotonic() < last_moment:
+        time.sleep(0.1)  # a run is sending, and may send all of it
+    if turn.take():
         sending = Round(spool, os.environ.get("MLFLOW_TRACKING_URI"), progress)
         while not sending.run() and time.monotonic() < last_moment and not _all_failed(spool):
             time.sleep(0.1)
+        turn.give_back()
     return left_in(spool)
 
 

@@ -201,7 +201,7 @@ class Tracker:
             parent.note_part(self._identity, self.key, known)
         self._journal.release()
         if self._sender:  # which now removes the journal, if all is sent
-            self._sender.release()
+            self._sender.release(self._config.spool_path)
 
     def note_part(self, identity: str, key: str, mlflow_run_id: str | None) -> None:
         """A run under this one has ended, and is not recorded again when this one goes on after it was killed."""
