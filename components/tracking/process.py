@@ -13,6 +13,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+LOG = "sender.log"
 _ROOT = Path(__file__).parents[2]
 
 
@@ -40,7 +41,7 @@ class Sender:
             "PYTHONPATH": os.pathsep.join([str(_ROOT), *([found] if found else [])]),
             "MLFLOW_TRACKING_URI": uri,  # with its password, which no file and no command line has
         }
-        with (spool / "sender.log").open("ab") as log:
+        with (spool / LOG).open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "components.tracking.sender", str(spool)],
                 stdin=subprocess.PIPE,
@@ -69,6 +70,7 @@ class Sender:
                 assert self._process.stdin is not None
                 with suppress(OSError):
                     self._process.stdin.close()
-                self._running.pop(self._spool, None)
+                if self._running.get(self._spool) is self:  # and not one that has taken its place
+                    del self._running[self._spool]
                 # Not waited for: it may be in the midst of a call that hangs.
                 threading.Thread(target=self._process.wait, daemon=True).start()
