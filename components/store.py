@@ -18,7 +18,8 @@ from pipeline.config import without_password
 from pipeline.errors import BertlineError
 
 # MLflow goes on asking a dead server for minutes; here somebody waits for the answer.
-PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "15"}
+_RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
+PATIENCE = {_RETRIES: "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "15"}
 
 
 def open_store(uri: str) -> Any:
@@ -116,6 +117,20 @@ def impatient() -> Iterator[None]:
     finally:
         for name in ours:
             del os.environ[name]
+
+
+@contextmanager
+def only_once() -> Iterator[None]:
+    """For a call that makes something: repeated by MLflow, after its answer was lost, it would make it twice."""
+    before = os.environ.get(_RETRIES)
+    os.environ[_RETRIES] = "0"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_RETRIES]
+        else:
+            os.environ[_RETRIES] = before
 
 
 def matching(client: Any, run_id: str) -> list[Any]:

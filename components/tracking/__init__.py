@@ -5,6 +5,7 @@
     process.py     starts the sender, a process of its own
     sender.py      reads journals and tells MLflow, again and again until it is told
     operations.py  what each entry of a journal is in MLflow
+    words.py       why a store failed, without its secrets
     registry.py    models, versions and aliases
     files.py       which files of a run's steps are kept
     system.py      versions, commit and load

@@ -90,7 +90,7 @@ class Journal:
 
     def append(self, operation: Operation) -> None:
         """In the file when this returns: a killed process loses nothing that it has said."""
-        line = json.dumps(operation, separators=(",", ":")).encode() + b"\n"
+        line = _written(operation)
         with self._lock:
             if self._file is None:
                 raise OSError(f"{self.folder.name} is not open for writing")
@@ -106,10 +106,7 @@ class Journal:
         kept = self.folder / _KEPT
         kept.mkdir(exist_ok=True)
         target = kept / f"{len(os.listdir(kept)):04d}-{path.name[-100:]}"
-        try:
-            os.link(path, target)
-        except OSError:
-            shutil.copyfile(path, target)
+        link_or_copy(path, target)
         return f"{_KEPT}/{target.name}"
 
     def keep_text(self, text: str, name: str) -> str:
@@ -146,7 +143,11 @@ class Journal:
         length = 1 << 12
         while True:
             begin = max(0, self.size - length)
-            with (self.folder / _FILE).open("rb") as file:
+            try:
+                file = (self.folder / _FILE).open("rb")
+            except FileNotFoundError:  # all was sent, and the sender has just removed it
+                return {"do": "abandon"}
+            with file:
                 file.seek(begin)
                 lines = file.read().rpartition(b"\n")[0].split(b"\n")
             if begin == 0 or len(lines) > 1:
@@ -178,7 +179,16 @@ class Journal:
         return self.state.sent >= self.size
 
     def remove(self) -> None:
+        (self.folder / _FILE).unlink(missing_ok=True)  # first: without the files it could never be sent, if this is cut off
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def link_or_copy(path: Path, target: Path) -> None:
+    """Not every file system knows links."""
+    try:
+        os.link(path, target)
+    except OSError:
+        shutil.copyfile(path, target)
 
 
 def journals(spool: Path) -> list[Journal]:
@@ -213,6 +223,12 @@ def resumable(spool: Path, scope: str, identity: str) -> Journal | None:
         journal.append({"do": "abandon"})
         journal.release()
     return found
+
+
+def _written(operation: Operation) -> bytes:
+    """Half characters and NUL, which no database takes as text, are replaced: one would hold up all that comes after it."""
+    text = json.dumps(operation, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+    return text.replace(b"\\u0000", b"\\ufffd") + b"\n"
 
 
 def _parsed(line: bytes) -> Operation:

@@ -10,18 +10,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from components.store import make_ready, quiet
+from components.store import make_ready, only_once, quiet
 from components.tracking import files, registry
-from components.tracking.journal import NOTHING, Journal, Operation, State, journals
+from components.tracking.journal import NOTHING, Journal, Operation, State, journals, link_or_copy
 from components.tracking.names import valid_name
+from components.tracking.words import status_of
 
-# A sender tries again by itself: it must not hang in one call for the minutes that MLflow would.
+# A sender tries again by itself: it must not hang in one call for the minutes that MLflow would. One call is repeated once
+# at once, for an entry of several calls would hardly get through a network that loses many answers.
 _PATIENCE = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "0",
     "MLFLOW_ENABLE_ASYNC_TRACE_LOGGING": "false",
 }
 _FOR_GOOD = ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS", "INVALID_STATE")
+_TOO_MUCH = (400, 413, 414, 415, 422)  # of HTTP: a proxy that does not let so large a file through never will
 _DEFAULT = "MLFLOW_TRACKING_URI"
 _PARENT = "mlflow.parentRunId"  # by which MLflow's own pages show one run under another
 _MAX_PARAM, _MAX_TAG, _MAX_KEY, _BATCH = 6000, 5000, 250, 100
@@ -46,7 +50,7 @@ def is_passing(error: Exception) -> bool:
 
     if isinstance(error, MlflowException):
         return error.error_code not in _FOR_GOOD
-    return isinstance(error, OSError)  # requests' errors are such as well
+    return isinstance(error, OSError) and status_of(error) not in _TOO_MUCH  # requests' errors are such as well
 
 
 class Store:
@@ -68,6 +72,14 @@ class Store:
 
             self._client = MlflowClient(tracking_uri=self._uri, registry_uri=self._uri)
         return self._client
+
+    def answers(self) -> bool:
+        """Whether the store is well as such, where it did not take something."""
+        try:
+            self.client.search_experiments(max_results=1)
+        except Exception:
+            return False
+        return True
 
     @contextmanager
     def _as_default(self) -> Iterator[None]:
@@ -105,7 +117,8 @@ class Store:
             tags = {name: value[:_MAX_TAG] for name, value in operation["tags"].items()}
             if operation["parent"]:
                 tags[_PARENT] = self._run_of(operation["parent"], entry, experiment_id)
-            run = self.client.create_run(experiment_id, operation["time"], tags, operation["title"][:_MAX_KEY])
+            with only_once():
+                run = self.client.create_run(experiment_id, operation["time"], tags, operation["title"][:_MAX_KEY])
             run_id = run.info.run_id
         self._found[operation["key"]] = run_id
         return replace(state, experiment_id=experiment_id, mlflow_run_id=run_id)
@@ -177,17 +190,17 @@ class Store:
             self.client.log_batch(run_id, tags=made[begin : begin + _BATCH])
 
     def _log_file(self, entry: Entry, operation: Operation, state: State) -> None:
-        path, name = entry.journal.folder / operation["file"], Path(operation["name"])
+        path, name = _kept(entry, operation), Path(operation["name"])
         # MLflow names a file in the store as it is named here.
         renamed = path.with_name(f"as-{path.name}") / name.name
         renamed.parent.mkdir(exist_ok=True)
         if not renamed.exists():
-            os.link(path, renamed)
+            link_or_copy(path, renamed)
         folder = "" if name.parent == Path() else name.parent.as_posix()
         self.client.log_artifact(state.mlflow_run_id, str(renamed), folder or None)
 
     def _draw(self, entry: Entry, operation: Operation, state: State) -> None:
-        drawn = files.draw(operation["kind"], entry.journal.folder / operation["file"])
+        drawn = files.draw(operation["kind"], _kept(entry, operation))
         for name, picture in drawn.items():
             log = self.client.log_text if isinstance(picture, str) else self.client.log_figure
             log(state.mlflow_run_id, picture, name)
@@ -221,11 +234,22 @@ class Store:
         if not operation["steps"]:
             return
         self.client.log_figure(state.mlflow_run_id, files.timeline_of(operation["steps"]), "timeline.png")
-        wanted = f"tags.line_run_id = '{key}'"
-        if self.client.search_traces(locations=[state.experiment_id], filter_string=wanted, max_results=1):
+        spans = 1 + len(operation["steps"]) + len(operation["unfinished"])
+        if self._has_trace(state, key, spans):
             return
         with self._as_default():
             self._trace(operation, state, key)
+        if not self._has_trace(state, key, spans):  # MLflow's exporter keeps to itself that it failed
+            raise ConnectionError("the trace of the steps did not get through")
+
+    def _has_trace(self, state: State, key: str, spans: int) -> bool:
+        """Whether it is there as a whole; what got through by halves is removed."""
+        wanted = f"tags.line_run_id = '{key}'"
+        found = self.client.search_traces(locations=[state.experiment_id], filter_string=wanted)
+        torn = [trace.info.trace_id for trace in found if len(trace.data.spans) < spans]
+        if torn:
+            self.client.delete_traces(state.experiment_id, trace_ids=torn)
+        return len(found) > len(torn)
 
     def _trace(self, operation: Operation, state: State, key: str) -> None:
         steps = operation["steps"]
@@ -279,6 +303,13 @@ class Store:
         "abandon": _pass,
         NOTHING: _pass,
     }
+
+
+def _kept(entry: Entry, operation: Operation) -> Path:
+    path = entry.journal.folder / operation["file"]
+    if not path.is_file():  # waiting does not bring it back
+        raise LookupError(f"{operation['file']} is no longer in {entry.journal.folder.name}")
+    return path
 
 
 def _cut(value: str, length: int) -> str:

@@ -20,6 +20,7 @@ from typing import Any
 
 from pipeline.config import Config
 
+LOG = "sender.log"
 _ROOT = Path(__file__).parents[2]
 _HANDED_ON = "MLFLOW_"  # the environment may have changed since the process was started
 
@@ -50,7 +51,7 @@ class Sender:
         self._users: Counter[Path] = Counter()
         found = os.environ.get("PYTHONPATH")
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT), *([found] if found else [])])}
-        with (spool / "sender.log").open("ab") as log:
+        with (spool / LOG).open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "components.tracking.sender"],
                 stdin=subprocess.PIPE,

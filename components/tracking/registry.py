@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from components.store import only_once
 from components.tracking.journal import Operation
 from pipeline.config import CHOICES
 
@@ -28,9 +29,10 @@ def record(client: Any, model: Operation, experiment_id: str, run_id: str | None
     if version is None:
         model_id = _logged_model(client, model, experiment_id, run_id)
         tags = {"digest": model["digest"], "task": model["task"], "path": model["path"]}
-        version = client.create_model_version(
-            name, f"models:/{model_id}", run_id=run_id, tags=tags, model_id=model_id, await_creation_for=0
-        )
+        with only_once():
+            version = client.create_model_version(
+                name, f"models:/{model_id}", run_id=run_id, tags=tags, model_id=model_id, await_creation_for=0
+            )
     elif version.tags.get("path") != model["path"]:  # it was pushed, or another has the same weights
         with tempfile.TemporaryDirectory() as folder:
             _write_pointer(model, folder)
@@ -59,17 +61,17 @@ def _version(client: Any, model: Operation) -> Any:
 
 def _logged_model(client: Any, model: Operation, experiment_id: str, run_id: str | None) -> str:
     found = client.search_logged_models([experiment_id], f"tags.digest = '{model['digest']}'", max_results=1)
-    made = (
-        found[0]
-        if found
-        else client.create_logged_model(
-            experiment_id,
-            model["name"],
-            source_run_id=run_id,
-            tags={"digest": model["digest"], "mlflow.model.isExternal": "true"},
-            model_type=model["task"],
-        )
-    )
+    if found:
+        made = found[0]
+    else:
+        with only_once():
+            made = client.create_logged_model(
+                experiment_id,
+                model["name"],
+                source_run_id=run_id,
+                tags={"digest": model["digest"], "mlflow.model.isExternal": "true"},
+                model_type=model["task"],
+            )
     _describe(client, model, made.model_id, run_id)
     client.finalize_logged_model(made.model_id, "READY")
     return made.model_id

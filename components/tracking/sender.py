@@ -16,13 +16,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 from components.tracking.journal import KILLED, Journal, Operation, State, journals, now
 from components.tracking.operations import Entry, Store, Unresolved, is_passing
+from components.tracking.process import LOG
+from components.tracking.words import Discreet, reason, without_secrets
 from pipeline.config import without_password
 
 _LOCK = ".sender-lock"
@@ -36,13 +38,17 @@ Progress = Callable[[Journal, State], None]
 
 
 class Round:
-    """One pass over all journals of a spool; stores that fail are left alone for a while."""
+    """One pass over all journals of a spool; what fails is left alone for a while.
+
+    Where the store is down, that is the store; where it answers, and only does not take something, as because an experiment
+    was deleted, it is the experiment. Its runs wait, so that they are told in order, and those of others do not.
+    """
 
     def __init__(self, spool: Path, uri: str | None, progress: Progress | None = None) -> None:
         self._spool, self._uri = spool, uri
         self._stores: dict[str, Store] = {}
-        self._rest_until: dict[str, float] = {}
-        self._pause: dict[str, float] = {}
+        self._rest_until: dict[tuple[str, ...], float] = {}
+        self._pause: dict[tuple[str, ...], float] = {}
         self._progress = progress or (lambda journal, state: None)
 
     def run(self) -> bool:
@@ -60,18 +66,21 @@ class Round:
         uri = journal.head.get("uri")
         if not uri:
             return True  # a process is just opening it
-        if time.monotonic() < self._rest_until.get(uri, 0):
+        store, experiment = (uri,), (uri, journal.head["experiment"])
+        if time.monotonic() < max(self._rest_until.get(who, 0) for who in (store, experiment)):
             return False
         try:
             done = replay(journal, self._store(uri), self._spool, self._progress)
         except Exception as error:
             logging.exception("%s", journal)
-            problem = without_password(f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}")[:300]
-            journal.note(replace(journal.state, problem=problem))
-            pause = min(_LONGEST_PAUSE, self._pause.get(uri, 0.5) * 2)
-            self._pause[uri], self._rest_until[uri] = pause, time.monotonic() + pause
+            with suppress(OSError):  # as on a full disk; what cannot be noted is sent once more
+                journal.note(replace(journal.state, problem=reason(error, uri)))
+            who = experiment if self._store(uri).answers() else store
+            pause = min(_LONGEST_PAUSE, self._pause.get(who, 0.5) * 2)
+            self._pause[who], self._rest_until[who] = pause, time.monotonic() + pause
             return False
-        self._pause.pop(uri, None)
+        for who in (store, experiment):
+            self._pause.pop(who, None)
         if done:
             _clear(journal)
         return done
@@ -116,8 +125,8 @@ def _applied(store: Store, entry: Entry, operations: list[Operation], state: Sta
                 state = _applied(store, entry, [operation], state)
             return state
         logging.exception("refused: %s", what)
-        sentence = f"{what}: {next(iter(str(error).splitlines()), type(error).__name__)}"[:300]
-        return replace(state, refused=[*state.refused, sentence][:_MOST_REFUSED])
+        sentence = f"{what}: {next(iter(str(error).splitlines()), type(error).__name__)}"
+        return replace(state, refused=[*state.refused, without_secrets(sentence)[:300]][:_MOST_REFUSED])
 
 
 def _gathered(journal: Journal, begin: int) -> Iterator[tuple[list[Operation], int]]:
@@ -207,19 +216,35 @@ class Watch:
         """Sends what is there; whether it needs to be looked after any more."""
         if not self._spool.is_dir():
             return False
-        if not self._turn.take():
-            return not self.is_leaving
-        logging.basicConfig(filename=self._spool / "sender.log", format="%(asctime)s %(message)s", force=True)
-        sent = self._round.run()
+        try:
+            if not self._turn.take():
+                return not self.is_leaving
+            with self._logged():
+                sent = self._round.run()
+        except OSError:  # of the spool itself, as on a full disk
+            sent = False
         if self._last_moment and (sent or time.monotonic() > self._last_moment):
             self._turn.give_back()
             return False
         return True
 
+    @contextmanager
+    def _logged(self) -> Iterator[None]:
+        """What is said inside goes to the log of the spool, without secrets."""
+        with (self._spool / LOG).open("a") as file:
+            handler = logging.StreamHandler(Discreet(file))
+            handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+            logging.root.addHandler(handler)
+            try:
+                yield
+            finally:
+                logging.root.removeHandler(handler)
+
 
 def main() -> None:
     """Does what its standard input says, a line of JSON each: which spools to watch and to leave. Its end is the end."""
     os.nice(10)
+    sys.stdout, sys.stderr = Discreet(sys.stdout), Discreet(sys.stderr)  # type: ignore[assignment]
     inbox: queue.Queue[dict[str, Any] | None] = queue.Queue()
 
     def listen() -> None:

@@ -18,6 +18,7 @@ from components.tracking import system
 from components.tracking.files import files_of
 from components.tracking.journal import KILLED, Journal, Operation, now, resumable
 from components.tracking.names import valid_name
+from components.tracking.process import LOG as SENDER_LOG
 from components.tracking.process import Sender
 from components.verdict import Verdict
 from pipeline.config import Config, without_password
@@ -26,7 +27,7 @@ _STEPWISE = ("train/", "eval_epoch/", "system/")
 """Metrics with a value a step: a training that goes on repeats the steps since its last checkpoint."""
 _PROBLEM_SECONDS = 1.0
 _STALL_SECONDS = 30.0  # a new sqlite store takes MLflow several seconds to make on two busy cores
-_FINISH_SECONDS = 120.0
+_FINISH_SECONDS = 30.0  # of a store that takes everything, but slowly; the sender goes on after the line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +196,11 @@ class Tracker:
             self._append({"do": "steps", "title": self._part.title, "steps": self._steps, "unfinished": unfinished})
         self._append({"do": "end", "status": status, "time": now()})
         if self._sender:
-            self._wait(self._journal, self._sender)
+            with self._guarded():
+                if not self._wait(self._journal, self._sender):  # somebody has killed it; another one does the rest
+                    self._sender = Sender.of(self._config.spool_path, self._config.tracking_uri)
+                    self._wait(self._journal, self._sender)
+                self._judge(self._journal, self._sender)
         known, parent = self.mlflow_run_id, self._part.parent  # before the journal may go
         if parent and self._identity and status != KILLED:
             parent.note_part(self._identity, self.key, known)
@@ -307,21 +312,29 @@ class Tracker:
                 logging.exception("tracking")
                 self._problem = f"the record of this run could not be kept: {str(error) or type(error).__name__}"
 
-    def _wait(self, journal: Journal, sender: Sender) -> None:
-        """Until MLflow has everything, or does not take more."""
+    def _wait(self, journal: Journal, sender: Sender) -> bool:
+        """Until MLflow has everything, or does not take more; false where the sender has ended before."""
         began = moved = time.monotonic()
         state = journal.state
         sender.hurry()
-        while not journal.is_sent and sender.is_alive:
+        while not journal.is_sent:
+            if not sender.is_alive:
+                return False
             before, state = state, journal.state
             at = time.monotonic()
             moved = at if state.sent != before.sent else moved
-            if at - moved > (_PROBLEM_SECONDS if state.problem else _STALL_SECONDS) or at - began > _FINISH_SECONDS:
+            is_stuck = bool(state.problem or self._problem)  # on a full disk the sender cannot note how far it is
+            if at - moved > (_PROBLEM_SECONDS if is_stuck else _STALL_SECONDS) or at - began > _FINISH_SECONDS:
                 break
             time.sleep(0.05)
+        return True
+
+    def _judge(self, journal: Journal, sender: Sender) -> None:
+        """Whether MLflow has the run, as it is after the waiting."""
         state = journal.state
         if self._problem is None and not journal.is_sent:
-            why = state.problem or "it did not answer in time"
+            silent = "MLflow did not take everything in time"
+            why = state.problem or (silent if sender.is_alive else f"the sender has ended; its {SENDER_LOG} says why")
             self._problem = f"{why}; what MLflow lacks is kept, and sent by the next run or `bertline sync`"
         elif self._problem is None and state.refused:
             others = f", and {len(state.refused) - 1} more" if len(state.refused) > 1 else ""
