@@ -235,12 +235,12 @@ class Store:
             return
         self.client.log_figure(state.mlflow_run_id, files.timeline_of(operation["steps"]), "timeline.png")
         spans = 1 + len(operation["steps"]) + len(operation["unfinished"])
-        if self._has_trace(state, key, spans):
-            return
         with self._as_default():
+            if self._has_trace(state, key, spans):
+                return
             self._trace(operation, state, key)
-        if not self._has_trace(state, key, spans):  # MLflow's exporter keeps to itself that it failed
-            raise ConnectionError("the trace of the steps did not get through")
+            if not self._has_trace(state, key, spans):  # MLflow's exporter keeps to itself that it failed
+                raise ConnectionError("the trace of the steps did not get through")
 
     def _has_trace(self, state: State, key: str, spans: int) -> bool:
         """Whether it is there as a whole; what got through by halves is removed."""
