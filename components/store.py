@@ -18,6 +18,7 @@ from pipeline.config import without_password
 from pipeline.errors import BertlineError
 
 # MLflow goes on asking a dead server for minutes; here somebody waits for the answer.
+_SERVERS = ("http:", "https:", "databricks")
 _RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 PATIENCE = {_RETRIES: "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "15"}
 
@@ -100,6 +101,14 @@ def is_there(uri: str) -> bool:
             return False
     parts = urlsplit(uri)
     return parts.scheme not in ("", "file") or Path(unquote(parts.path)).is_dir()
+
+
+def files_folder(uri: str, workspace: Path) -> str | None:
+    """Where a new experiment keeps its files: a server decides for itself.
+
+    Beside a database that is spoken to directly MLflow would put them under the working directory.
+    """
+    return None if uri.startswith(_SERVERS) else (workspace.absolute() / "mlflow-artifacts").as_uri()
 
 
 def _sqlite_path(uri: str) -> Path | None:

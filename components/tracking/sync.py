@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from components.store import files_folder
 from components.tracking.journal import Journal, Operation, State, journals, now
 from components.tracking.sender import Round, Turn
 from pipeline.config import without_password
@@ -70,7 +71,6 @@ def _all_failed(spool: Path) -> bool:
 def note_model(spool: Path, uri: str, experiment: str, model: Operation) -> None:
     """A journal about a model alone, which no run is needed for: who is the champion after a rollback."""
     journal = Journal.create(spool, experiment)
-    local = uri.startswith("sqlite:")
     journal.append(
         {
             "do": "open",
@@ -78,7 +78,7 @@ def note_model(spool: Path, uri: str, experiment: str, model: Operation) -> None
             "pipeline": experiment,
             "uri": without_password(uri),
             "experiment": experiment,
-            "artifacts": (spool.parent / "mlflow-artifacts").absolute().as_uri() if local else None,
+            "artifacts": files_folder(uri, spool.parent),
             "title": None,
         }
     )

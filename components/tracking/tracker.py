@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from components import events
+from components.store import files_folder
 from components.tracking import system
 from components.tracking.files import files_of
 from components.tracking.journal import KILLED, Journal, Operation, now, resumable
@@ -220,7 +221,6 @@ class Tracker:
 
     def _open(self) -> None:
         config, part = self._config, self._part
-        local = config.tracking_uri.startswith("sqlite:")
         tags = {"pipeline": config.name, "line_run_id": self.key, **part.tags, **system.commit()}
         if config.tracking.encoder_run:
             tags["encoder_run"] = config.tracking.encoder_run
@@ -233,8 +233,7 @@ class Tracker:
                 "parent": part.parent.key if part.parent else None,
                 "uri": without_password(config.tracking_uri),
                 "experiment": config.tracking.experiment or config.name,
-                # A local store keeps its files in the workspace; a server decides for itself.
-                "artifacts": (Path(config.workspace) / "mlflow-artifacts").as_uri() if local else None,
+                "artifacts": files_folder(config.tracking_uri, Path(config.workspace)),
                 "title": part.title,
                 "tags": tags,
                 "time": now(),

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 
 import pytest
 from mlflow import MlflowClient
@@ -10,6 +11,7 @@ from recording import config_in, epoch, history, make_store, only_run_of, runs_o
 from components import events
 from components.tracking.journal import Journal, journals
 from components.tracking.names import valid_name
+from components.tracking.sync import send_all
 from components.tracking.tracker import Part, Tracker
 from components.verdict import Verdict
 from models.training import StepRecord
@@ -224,6 +226,34 @@ def test_half_a_line_is_passed_over(config):
     assert history(config, only_run_of(config).info.run_id, "train/loss") == [(1, 1.0), (2, 0.5)]
 
 
+def test_text_that_no_database_takes_is_replaced_and_holds_up_nothing(config):
+    tracker = tracked(config)
+    tracker._append({"do": "params", "params": {"nul": "a\0b", "half": "a\udc80b", "written": r"a\u0000b", "emoji": "😀"}})
+    tracker.finish("FINISHED", {"reasons": "\udcff"})
+    assert not any("refused" in line for line in send(config))
+    run = only_run_of(config)
+    found = {name: run.data.params[name] for name in ("nul", "half", "written", "emoji")}
+    assert found == {"nul": "a\ufffdb", "half": "a?b", "written": r"a\ufffdb", "emoji": "😀"}
+    assert run.info.status == "FINISHED" and run.data.tags["reasons"] == "?"
+
+
+def test_a_kept_file_that_is_gone_is_told_and_holds_up_nothing(config, tmp_path):
+    tracker = tracked(config)
+    tracker.keep_outputs("Evaluator", evaluation(tmp_path / "evaluation"))
+    tracker.finish("FINISHED", {})
+    shutil.rmtree(tracker._journal.folder / "files")
+    said = send(config)
+    assert sum("is no longer in" in line for line in said) == 3  # the config, the verdict, and its picture
+    assert only_run_of(config).info.status == "FINISHED"
+
+
+def test_a_journal_that_another_process_has_just_removed_is_over(tmp_path):
+    journal = Journal.create(tmp_path, "reviews")
+    journal.append({"do": "end", "status": "FINISHED"})
+    journal.remove()
+    assert journal.last == {"do": "abandon"} and journals(tmp_path) == []
+
+
 def test_the_last_entry_of_a_journal_is_found_whatever_its_length(tmp_path):
     journal = Journal.create(tmp_path, "a name / with ☕")
     for length in (0, 10, 5000, 300_000):
@@ -238,6 +268,35 @@ def test_a_sender_that_is_started_sends_and_ends(config):
     tracker.hear(step(1))
     tracker.finish("FINISHED", {})
     assert tracker.problem is None and tracker.mlflow_run_id == only_run_of(config).info.run_id
+
+
+def test_a_sender_that_is_killed_is_replaced_at_the_end(config):
+    tracker = Tracker(config, "2026-01-01T00:00:00")
+    tracker.start()
+    tracker._sender._process.kill()
+    tracker.hear(step(1))
+    tracker.finish("FINISHED", {})
+    assert tracker.problem is None and history(config, tracker.mlflow_run_id, "train/loss") == [(1, 1.0)]
+
+
+def test_a_run_whose_experiment_is_deleted_holds_up_no_other(tmp_path, store):
+    lost = config_in(tmp_path, store, **{"tracking.experiment": "lost"})
+    client = MlflowClient(lost.tracking_uri)
+    client.delete_experiment(client.create_experiment("lost"))
+    tracked(lost, "2026-01-01T00:00:00").finish("FINISHED", {})
+    tracked(config_in(tmp_path), "2026-01-02T00:00:00").finish("FINISHED", {})
+    (left,) = send_all(lost.spool_path, print, patience=5)
+    assert "the experiment lost is deleted" in left.problem
+    assert only_run_of(lost).data.tags["line_run_id"] == "2026-01-02T00:00:00"
+
+
+@pytest.mark.parametrize(
+    ("uri", "is_here"), [("postgresql+psycopg2://127.0.0.1/runs", True), ("https://127.0.0.1/mlflow", False)]
+)
+def test_files_of_a_database_without_a_server_stay_in_the_workspace(tmp_path, uri, is_here):
+    tracker = tracked(config_in(tmp_path, **{"tracking.uri": uri}))
+    assert tracker._journal.head["artifacts"] == ((tmp_path / "mlflow-artifacts").as_uri() if is_here else None)
+    tracker.finish("FINISHED", {})
 
 
 def test_tracking_can_be_switched_off(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from mlflow import MlflowClient
 from recording import config_in, history, runs_of, send, step, tracked
 from tiny_training import TASK, build, losses, rows, settings
-from tracking_server import TrackingServer
+from tracking_server import Losing, Refusing, TrackingServer, listening
 
 from components import events
 from components.tracking.journal import journals
@@ -114,6 +114,41 @@ def test_what_a_server_refuses_is_kept(tmp_path):
     (left,) = send_all(config.spool_path, print)
     (journal,) = journals(config.spool_path)
     assert left.problem and left.bytes == journal.size and len(list(journal.operations())) > 3
+
+
+def test_a_server_that_lets_nobody_in_is_said_and_no_secret_is_written(tmp_path, monkeypatch):
+    with listening(Refusing) as address:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://me:hush-word@{address}")
+        monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "hush-token")
+        config = config_in(tmp_path)
+        tracker = Tracker(config, "2026-01-01T00:00:00")
+        tracker.start()
+        tracker.finish("FINISHED", {})
+    assert f"http://…@{address} does not let us in (401): MLFLOW_TRACKING_TOKEN" in tracker.problem
+    await_that(lambda: "401" in (config.spool_path / "sender.log").read_text())
+    written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(written) > 3 and not any(b"hush" in content for content in written)
+
+
+def test_answers_that_get_lost_double_nothing(config, server, monkeypatch):
+    with listening(Losing, server.port) as address:
+        lossy = config.model_copy(update={"tracking": config.tracking.model_copy(update={"uri": f"http://{address}"})})
+        tracker = tracked(lossy, "2026-01-04T00:00:00")
+        for number in range(1, 10):
+            tracker.hear(step(number))
+        tracker.hear(events.StepFinished("Trainer", 1.5, cached=False))
+        tracker.register(lambda: {"name": lossy.tracking.experiment, "digest": "d", "path": "/p", "task": "classification",
+                                  "inputs": ["text"], "aliases": ["candidate"]})  # fmt: skip
+        tracker.finish("FINISHED", {})
+        tries = [send_all(lossy.spool_path, print) for _ in range(8)]  # each comes further
+        assert tries[-1] == [], tries
+    (run,) = runs_of(server.uri, line_run_id=tracker.key)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)  # by which MLflow finds the spans of a trace
+    client, experiment = MlflowClient(server.uri), run.info.experiment_id
+    assert history(config, run.info.run_id, "train/loss") == [(number, 1 / number) for number in range(1, 10)]
+    assert [len(trace.data.spans) for trace in client.search_traces(locations=[experiment])] == [2]
+    assert len(client.search_logged_models([experiment])) == 1 and run.info.status == "FINISHED"
+    assert len(client.search_model_versions(f"name = '{lossy.tracking.experiment}'")) == 1
 
 
 def test_a_store_that_cannot_be_opened_is_said(tmp_path):
