@@ -17,7 +17,7 @@ prepare()
 import tensorflow as tf
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-sys.path.insert(0, "tests/component")
+sys.path.insert(0, "tests")
 from tiny_training import TASK, build, losses, rows, settings
 from models.training import train
 def run(devices, dropout=0.0, **options):
