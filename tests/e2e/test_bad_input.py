@@ -98,7 +98,7 @@ def test_a_fault_of_ours_points_to_the_log(line, monkeypatch):
     def fail(*_):
         raise ZeroDivisionError("deep inside")
 
-    monkeypatch.setattr(engine, "_why_again", fail)
+    monkeypatch.setattr(engine, "why_again", fail)
     result = line.run()
     assert result.exit_code == 1 and "ZeroDivisionError: deep inside" in result.output
     (log,) = (line.workspace / "logs").iterdir()

@@ -148,11 +148,6 @@ def test_predict_gives_a_similarity_and_vectors(matching, tmp_path):
     assert first["vector"] == pytest.approx(vector, abs=1e-5)
 
 
-def test_a_label_is_refused_where_nothing_is_learned_from_it(matching):
-    refused = matching.run("--set", "data.label=answer_label")
-    assert refused.exit_code == 1 and "data.label: the task matching learns from the texts alone" in refused.output
-
-
 def test_scores_in_any_unit_are_learned_by_their_order(similarity):
     assert similarity.summary["metrics"]["spearman"] >= 0.85
     serve = tf.saved_model.load(similarity.summary["pushed_path"]).signatures["serving_default"]
@@ -164,3 +159,8 @@ def test_scores_in_any_unit_are_learned_by_their_order(similarity):
 
 def test_the_kept_rows_give_the_evaluators_metrics(matching, similarity):
     assert matching.rows_agree() and similarity.rows_agree()
+
+
+def test_a_label_is_refused_where_nothing_is_learned_from_it(matching):
+    refused = matching.run("--set", "data.label=answer_label")
+    assert refused.exit_code == 1 and "data.label: the task matching learns from the texts alone" in refused.output

@@ -29,10 +29,11 @@ def test_reading_takes_no_tensorflow(tmp_path):
     random_rows("classification", 20).write(tmp_path / FILE_NAME)
     script = """
 import sys
-from components import error_table, held_out_rows, row_outcomes, row_plots, row_scores
-rows = held_out_rows.HeldOutRows.read(sys.argv[1])
-row_scores.bootstrap(rows, rows, draws=5), row_outcomes.flips(rows, rows)
-error_table.error_table(rows), row_plots.pictures(rows)
+from components.held_out import error_table, outcomes, plots, scores
+from components.held_out.rows import HeldOutRows
+rows = HeldOutRows.read(sys.argv[1])
+scores.bootstrap(rows, rows, draws=5), outcomes.flips(rows, rows)
+error_table.error_table(rows), plots.pictures(rows)
 print([name for name in sys.modules if name.split(".")[0] in ("tensorflow", "tfx", "apache_beam", "keras")])
 """
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
