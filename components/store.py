@@ -17,9 +17,9 @@ from urllib.parse import unquote, urlsplit
 from pipeline.config import without_password
 from pipeline.errors import BertlineError
 
-# MLflow goes on asking a dead server for minutes; here somebody waits for the answer.
 _SERVERS = ("http:", "https:", "databricks")
 _RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
+# MLflow goes on asking a dead server for minutes; here somebody waits for the answer.
 PATIENCE = {_RETRIES: "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "15"}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 # They tell where a run was at work and by which libraries, and not what it was told to learn.
-_PLACES = ("workspace", "tracking.", "push.", "version.")
+_PLACES = ("workspace", "tracking.", "push.", "version.", "machine.")
 
 
 class Difference(NamedTuple):

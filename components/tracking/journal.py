@@ -103,18 +103,19 @@ class Journal:
 
     def keep(self, path: Path) -> str:
         """A file as it is now, by a name in this folder: the original may be gone when it is sent."""
-        kept = self.folder / _KEPT
-        kept.mkdir(exist_ok=True)
-        target = kept / f"{len(os.listdir(kept)):04d}-{path.name[-100:]}"
+        target = self._place_for(path.name)
         link_or_copy(path, target)
         return f"{_KEPT}/{target.name}"
 
     def keep_text(self, text: str, name: str) -> str:
-        kept = self.folder / _KEPT
-        kept.mkdir(exist_ok=True)
-        target = kept / f"{len(os.listdir(kept)):04d}-{Path(name).name[-100:]}"
+        target = self._place_for(Path(name).name)
         target.write_text(text, encoding="utf-8", errors="replace")
         return f"{_KEPT}/{target.name}"
+
+    def _place_for(self, name: str) -> Path:
+        kept = self.folder / _KEPT
+        kept.mkdir(exist_ok=True)
+        return kept / f"{len(os.listdir(kept)):04d}-{name[-100:]}"
 
     # The sender's side.
 

@@ -27,7 +27,6 @@ from pipeline.config import Config, without_password
 _STEPWISE = ("train/", "eval_epoch/", "system/")
 """Metrics with a value a step: a training that goes on repeats the steps since its last checkpoint."""
 _PROBLEM_SECONDS = 1.0
-_STALL_SECONDS = 30.0  # a new sqlite store takes MLflow several seconds to make on two busy cores
 _FINISH_SECONDS = 30.0  # of a store that takes everything, but slowly; the sender goes on after the line
 
 
@@ -323,7 +322,7 @@ class Tracker:
             at = time.monotonic()
             moved = at if state.sent != before.sent else moved
             is_stuck = bool(state.problem or self._problem)  # on a full disk the sender cannot note how far it is
-            if at - moved > (_PROBLEM_SECONDS if is_stuck else _STALL_SECONDS) or at - began > _FINISH_SECONDS:
+            if (is_stuck and at - moved > _PROBLEM_SECONDS) or at - began > _FINISH_SECONDS:
                 break
             time.sleep(0.05)
         return True
