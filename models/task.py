@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
-from pipeline.config import CHOICES, TEXT_KEYS, LabelKind, PretrainingConfig, TrainingConfig
+from pipeline.config import CHOICES, TEXT_KEYS, LabelKind, PretrainingConfig, TrainingConfig, TranslationConfig
 from pipeline.errors import BertlineError
 
 Tensors = dict[str, Any]
@@ -28,6 +28,7 @@ LABELS: Mapping[LabelKind, Raw] = {
     "number": Raw("float32"),
     "index": Raw("int64"),
     "tags": Raw("string", is_list=True),
+    "text": Raw("string"),
 }
 MISSING = {"string": "", "float32": math.nan, "int64": -1}
 """What a raw text or label is in a graph where an Example has none, by its type."""
@@ -46,6 +47,10 @@ class Context:
     """The texts that a row of this line has; the task may be able to read more."""
     crf: bool = False
     """Whether tags of words are chosen together, by how they follow each other."""
+    translation: TranslationConfig = field(default_factory=TranslationConfig)
+    target: Any = None
+    """The TextEncoder of the texts that are written, for a task that writes some; `text` itself where both languages have
+    one vocabulary."""
     tuned: Mapping[str, float] = field(default_factory=dict)
     """What `Task.tune` found; empty before the training is over."""
 

@@ -22,6 +22,7 @@ from pipeline.config.run import SPOOL, BeamConfig, Config, task_names
 from pipeline.config.search import RangeConfig, SearchConfig, Values
 from pipeline.config.text import Reading, TextConfig
 from pipeline.config.training import Sampling, TrainingConfig
+from pipeline.config.translation import TranslationConfig
 from pipeline.config.wording import nearest, without_password
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "TextConfig",
     "TrackingConfig",
     "TrainingConfig",
+    "TranslationConfig",
     "ValidationConfig",
     "Values",
     "nearest",

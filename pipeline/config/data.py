@@ -9,8 +9,9 @@ from pydantic import Field, field_validator, model_validator
 from pipeline.config.base import Frozen
 
 Formats = Literal["csv", "tsv", "jsonl", "parquet", "documents", "conll", "squad"]
-LabelKind = Literal["class", "classes", "number", "index", "tags"]
-"""What a label is; the task says it. An index counts a row's choices from 0; tags are classes, one for each word."""
+LabelKind = Literal["class", "classes", "number", "index", "tags", "text"]
+"""What a label is; the task says it. An index counts a row's choices from 0; tags are classes, one for each word; a text is
+one that is to be written."""
 Scheme = Literal["any", "IOB1", "IOB2", "IOBES", "BILOU", "BMES"]
 TEXT_KEYS = ("text", "text_2")
 """What the texts of a row are called in Examples and in requests, whatever their columns are named."""

@@ -17,6 +17,7 @@ from pipeline.config.results import EvaluationConfig, PushConfig, ServeCheckConf
 from pipeline.config.search import SearchConfig
 from pipeline.config.text import TextConfig
 from pipeline.config.training import TrainingConfig
+from pipeline.config.translation import TranslationConfig
 from pipeline.config.wording import nearest
 
 SPOOL = "tracking"
@@ -44,6 +45,7 @@ class Config(Frozen):
     validation: ValidationConfig = ValidationConfig()
     text: TextConfig = TextConfig()
     pretraining: PretrainingConfig = PretrainingConfig()
+    translation: TranslationConfig = TranslationConfig()
     model: ModelConfig = ModelConfig()
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig

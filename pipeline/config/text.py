@@ -31,6 +31,11 @@ class TextConfig(Frozen):
     seq_len: int = Field(default=128, ge=8, le=512)
     """Tokens an example has at most, [CLS] and [SEP] included; longer texts are cut, or read in windows of this length by
     a task that has an answer for each word."""
+    joined: bool = False
+    """Keep in the pieces which words stood together without a space, so that a text can be written again as it was; set for
+    a task that writes texts."""
+    separate: bool = False
+    """Of the task translation: learn a vocabulary of its own for each of the two languages, in place of one for both."""
     window_step: int | None = Field(default=None, ge=1, le=512)
     """Tokens from one window of a long text to the next; half of a window by default."""
 
