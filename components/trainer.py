@@ -19,7 +19,7 @@ import tensorflow_transform as tft
 
 from components import events
 from components.schema import labels_of
-from components.transform import vocabulary_of
+from components.transform import target_vocabulary_of, vocabulary_of
 from models import checkpoints, inputs, training
 from models.encoder import Encoder, EncoderSize
 from models.held_out import scorer
@@ -28,7 +28,7 @@ from models.skew import class_counts, class_weights
 from models.task import Context, Task, Tensors, expanded, get_task
 from models.tasks.pretraining import PHASE
 from models.text import TextEncoder
-from pipeline.config import ModelConfig, PhaseConfig, PretrainingConfig, TextConfig, TrainingConfig
+from pipeline.config import ModelConfig, PhaseConfig, PretrainingConfig, TextConfig, TrainingConfig, TranslationConfig
 from serving.contract import ENCODER
 from serving.samples import choose_rows, make_samples, write_samples
 from serving.signatures import ServedModel, export
@@ -54,9 +54,11 @@ def run_fn(args: Any) -> None:
         model=ModelConfig.model_validate_json(settings["model"]),
         settings=TrainingConfig.model_validate_json(settings["training"]),
         pretraining=PretrainingConfig.model_validate_json(settings["pretraining"]),
+        translation=TranslationConfig.model_validate_json(settings.get("translation", "{}")),
         labels=labels_of(args.schema_path),
         columns=settings["columns"],
         vocab_path=vocabulary_of(args.transform_graph_path),
+        target_vocab_path=target_vocabulary_of(args.transform_graph_path),
         feature_spec=tft.TFTransformOutput(args.transform_graph_path).transformed_feature_spec(),
         train_files=_matching(args.train_files),
         eval_files=_matching(args.eval_files),
@@ -80,9 +82,11 @@ def train_and_export(
     model: ModelConfig,
     settings: TrainingConfig,
     pretraining: PretrainingConfig,
+    translation: TranslationConfig = TranslationConfig(),  # noqa: B008  frozen
     labels: Sequence[str],
     columns: Mapping[str, str | Sequence[str]],
     vocab_path: str,
+    target_vocab_path: str | None = None,
     feature_spec: dict[str, Any],
     train_files: Sequence[str],
     eval_files: Sequence[str],
@@ -95,16 +99,26 @@ def train_and_export(
     """Trains, and writes the SavedModel with all that it brings along.
 
     Args:
+      target_vocab_path: of the texts that are written, where they have a vocabulary of their own.
       raw_files: held-out rows as they were read, of which some go with the model as sample requests.
       samples: how many of them.
     """
     encoder = TextEncoder.from_config(vocab_path, text)
-    context = Context(encoder, tuple(labels), pretraining, tuple(columns), crf=model.crf)
+    target = TextEncoder.from_config(target_vocab_path, text) if target_vocab_path not in (None, vocab_path) else encoder
+    context = Context(
+        encoder,
+        tuple(labels),
+        pretraining,
+        tuple(columns),
+        crf=model.crf,
+        translation=translation,
+        target=target if task.label == "text" else None,
+    )
 
     def corpus(files: Sequence[str], for_training: bool) -> inputs.Corpus:
         prepare = task.prepare(context, for_training) if task.prepare else None
         expand = partial(expanded, task, context=context, training=True)
-        return replace(inputs.read_corpus(files, feature_spec, expand), prepare=prepare)
+        return replace(inputs.read_corpus(files, feature_spec, expand), prepare=prepare, counted=task.counted)
 
     def held_out() -> Iterable[Tensors]:
         return inputs.read_rows(eval_files, feature_spec, settings.batch_size)
@@ -194,7 +208,9 @@ def phases_of(
 
 def make_model(task: Task, context: Context, model: ModelConfig, seed: int) -> Any:
     """The task's model on the configured encoder, with the checkpoint's heads where the task has the same."""
-    made = task.build(make_encoder(model, context.text.vocab_size, seed), context, model.dropout, seed)
+    of_task = task.make_encoder
+    encoder = of_task(model, context, seed) if of_task else make_encoder(model, context.text.vocab_size, seed)
+    made = task.build(encoder, context, model.dropout, seed)
     if model.checkpoint and task.take_heads:
         for note in task.take_heads(made, checkpoints.load_heads(model.checkpoint)):
             events.emit(events.Note(note))

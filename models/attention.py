@@ -1,9 +1,9 @@
-"""Self-attention, and what a position may look at."""
+"""Attention, and what a position may look at."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
@@ -14,7 +14,16 @@ from models.encoder_parts import Parts
 MASKED = -1e9
 
 
-class SelfAttention(keras.layers.Layer):
+class Seen(NamedTuple):
+    """What positions show to those that look at them."""
+
+    keys: Any
+    """[batch, heads, head_size, seq]"""
+    values: Any
+    """[batch, heads, seq, head_size]"""
+
+
+class Attention(keras.layers.Layer):
     """softmax(Q Kᵀ / √head_size + bias) V for each head, then the output projection.
 
     Args:
@@ -40,7 +49,7 @@ class SelfAttention(keras.layers.Layer):
     def call(
         self, states: Any, bias: Any, seq: Any, training: bool = False, first_only: bool = False, head_mask: Any = None
     ) -> tuple[Any, Any]:
-        """Lets every position look at the others.
+        """Lets every position look at the others of its text.
 
         Args:
           states: [batch * seq, hidden].
@@ -54,26 +63,37 @@ class SelfAttention(keras.layers.Layer):
           [batch * seq, hidden], or [batch, hidden] if `first_only`; and the float32 weights before dropout,
           [batch, heads, seq or 1, seq] without pruned heads. Not asked for, they cost nothing: they are on the way.
         """
-
-        def by_head(projected: Any, length: Any, axes: tuple[int, ...]) -> Any:
-            return ops.transpose(ops.reshape(projected, (-1, length, self.heads, self.head_size)), axes)
-
         asking, length = (first_of_each(states, seq), 1) if first_only else (states, seq)
-        query = by_head(self.query(asking) * self.head_size**-0.5, length, (0, 2, 1, 3))  # [batch, heads, seq, head_size]
-        key = by_head(self.key(states), seq, (0, 2, 3, 1))  # [batch, heads, head_size, seq]: transposed only once
-        value = by_head(self.value(states), seq, (0, 2, 1, 3))
-        scores = ops.cast(ops.matmul(query, key), "float32")  # [batch, heads, seq or 1, seq]
-        if bias is not None:
-            by_query = bias.shape[2] != 1
-            scores = scores + (bias[:, :, :1] if first_only and by_query else bias)
-        weights = ops.softmax(scores)
+        if bias is not None and first_only and bias.shape[2] != 1:
+            bias = bias[:, :, :1]
+        return self.look(asking, self.seen(states, seq), bias, length, training=training, head_mask=head_mask)
+
+    def seen(self, states: Any, seq: Any) -> Seen:
+        """What others see of some states, [batch * seq, hidden]."""
+        # The keys are transposed already: once, however often they are looked at.
+        return Seen(self._by_head(self.key(states), seq, (0, 2, 3, 1)), self._by_head(self.value(states), seq, (0, 2, 1, 3)))
+
+    def look(
+        self, asking: Any, seen: Seen, bias: Any, length: Any, training: bool = False, head_mask: Any = None
+    ) -> tuple[Any, Any]:
+        """Lets some states look at what is seen of others; arguments and results as those of a call.
+
+        Args:
+          asking: [batch * length, hidden].
+        """
+        query = self._by_head(self.query(asking) * self.head_size**-0.5, length, (0, 2, 1, 3))
+        scores = ops.cast(ops.matmul(query, seen.keys), "float32")  # [batch, heads, length, seq]
+        weights = ops.softmax(scores if bias is None else scores + bias)
         dropped = self.dropout(ops.cast(weights, self.compute_dtype), training=training)
-        mixed = ops.matmul(dropped, value)
+        mixed = ops.matmul(dropped, seen.values)
         if head_mask is not None:
             kept = ops.take(head_mask, self.kept_heads, axis=0) if self.lost_heads else head_mask
             mixed = mixed * ops.cast(kept, self.compute_dtype)[:, None, None]
         mixed = ops.reshape(ops.transpose(mixed, (0, 2, 1, 3)), (-1, self.heads * self.head_size))
         return self.output_projection(mixed), weights
+
+    def _by_head(self, projected: Any, length: Any, axes: tuple[int, ...]) -> Any:
+        return ops.transpose(ops.reshape(projected, (-1, length, self.heads, self.head_size)), axes)
 
 
 def first_of_each(states: Any, seq: Any) -> Any:

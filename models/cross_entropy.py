@@ -26,3 +26,19 @@ def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, Call
         return tf.tensor_scatter_nd_sub(shares * upstream[:, tf.newaxis], places, upstream), None
 
     return total - tf.gather(logits, labels, batch_dims=1), gradient
+
+
+@tf.custom_gradient
+def mean_cross_entropy(logits: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+    """The mean of the cross-entropies that each row would have if each class were the right one; what smoothing mixes in.
+
+    Args:
+      logits: [rows, classes] float.
+    """
+    shares = tf.nn.softmax(logits)  # beside `cross_entropy` of the same logits, this is computed once for both
+    total = tf.reduce_max(logits, axis=-1) - tf.math.log(tf.reduce_max(shares, axis=-1))
+
+    def gradient(upstream: tf.Tensor) -> tf.Tensor:
+        return (shares - 1.0 / tf.cast(tf.shape(logits)[1], logits.dtype)) * upstream[:, tf.newaxis]
+
+    return total - tf.reduce_mean(logits, axis=-1), gradient

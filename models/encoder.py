@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from models.attention import SelfAttention, attention_bias, first_of_each, tokens_in_blocks
+from models.attention import Attention, attention_bias, first_of_each, tokens_in_blocks
 from models.encoder_parts import Dropout, Parts
 from models.encoder_size import ACTIVATIONS, EncoderSize
 from pipeline.errors import BertlineError
@@ -235,7 +235,7 @@ class EncoderLayer(keras.layers.Layer):
         super().__init__(name=parts.name, dtype=parts.dtype, autocast=False)
         size, activation = parts.size, ACTIVATIONS[parts.size.activation]
         with keras.name_scope(self.name):
-            self.attention = SelfAttention(parts.inside("attention"), heads)
+            self.attention = Attention(parts.inside("attention"), heads)
             self.attention_dropout = parts.dropout("attention_dropout", size.dropout)
             self.attention_norm = parts.norm("attention_norm", size.hidden)
             self.expand = parts.dense("expand", size.hidden, size.intermediate, activation=activation)
@@ -247,7 +247,7 @@ class EncoderLayer(keras.layers.Layer):
     def call(
         self, states: Any, bias: Any, seq: Any, training: bool = False, first_only: bool = False, head_mask: Any = None
     ) -> tuple[Any, Any]:
-        """The new states and the attention weights; arguments and shapes are those of `SelfAttention`."""
+        """The new states and the attention weights; arguments and shapes are those of `Attention`."""
         attended, weights = self.attention(
             states, bias, seq=seq, training=training, first_only=first_only, head_mask=head_mask
         )

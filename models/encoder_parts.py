@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import keras
 import tensorflow as tf
-
-from models.encoder_size import EncoderSize
 
 _CHANCES = 2**16
 
@@ -55,26 +53,31 @@ class _ReplicaSeeds(keras.random.SeedGenerator):
 
 @dataclass(frozen=True)
 class Parts:
-    """Makes the built layers of one part of the encoder; each has a seed that comes from its place, not its turn."""
+    """Makes the built layers of one part of a model; each has a seed that comes from its place, not its turn."""
 
-    size: EncoderSize
+    size: Any
+    """An EncoderSize, or what has its fields that are asked for here and in `Attention`."""
     seed: int
     dtype: Any
     name: str = ""
+    scaled: bool = False
+    """Whether weights are drawn by the size of their layer, as the original Transformer's are, or all alike, as BERT's."""
 
     def inside(self, name: str) -> Parts:
-        return Parts(self.size, self._seed_of(name), self.dtype, name)
+        return replace(self, seed=self._seed_of(name), name=name)
 
     def dense(self, name: str, inputs: int, outputs: int, activation: Any = None) -> keras.layers.Dense:
         layer = keras.layers.Dense(
-            outputs, activation=activation, kernel_initializer=self._normal(name), dtype=self.dtype, name=name
+            outputs, activation=activation, kernel_initializer=self._kernel(name), dtype=self.dtype, name=name
         )
         layer.build((None, inputs))
         return layer
 
     def embedding(self, name: str, rows: int) -> keras.layers.Embedding:
+        width = self.size.embedding_width
+        drawn = keras.initializers.RandomNormal(stddev=width**-0.5, seed=self._seed_of(name))
         layer = keras.layers.Embedding(
-            rows, self.size.embedding_width, embeddings_initializer=self._normal(name), dtype=self.dtype, name=name
+            rows, width, embeddings_initializer=drawn if self.scaled else self._normal(name), dtype=self.dtype, name=name
         )
         layer.build()
         return layer
@@ -86,6 +89,9 @@ class Parts:
 
     def dropout(self, name: str, rate: float) -> Dropout:
         return Dropout(rate, self._seed_of(name), dtype=self.dtype, name=name)
+
+    def _kernel(self, name: str) -> keras.initializers.Initializer:
+        return keras.initializers.GlorotUniform(seed=self._seed_of(name)) if self.scaled else self._normal(name)
 
     def _normal(self, name: str) -> keras.initializers.Initializer:
         return keras.initializers.TruncatedNormal(stddev=0.02, seed=self._seed_of(name))

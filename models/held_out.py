@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from models.inputs import padded
-from models.precision import in_float32
 from models.score_families import FAMILIES, family_of
 from models.task import Context, Task, Tensors, expanded
 
@@ -32,15 +32,20 @@ def scorer(task: Task, context: Context, rows: Callable[[], Iterable[Tensors]]) 
         @tf.function(reduce_retracing=True, autograph=False)
         def ask(features: Tensors) -> Tensors:
             batch = task.for_evaluation(padded(expanded(task, features, context)))
-            return {**task.measure(in_float32(model(batch, training=False)), batch, context), **task.targets(features)}
+            return {**task.measure(task.ask(model, batch, context), batch, context), **task.targets(features)}
 
         return ask
 
     def score(model: Any) -> dict[str, float]:
         ask = asked(model)
         sums = {(output, of): FAMILIES[of].none(context.labels) for output in outputs for of in _families(task, output)}
+        means = {name: np.zeros(2) for name, metric in task.metrics.items() if metric.tfma == "MeanPrediction"}
         for features in rows():
             answers = {name: value.numpy() for name, value in ask(features).items()}
+            for name, total in means.items():
+                named = task.outputs[task.metrics[name].output]
+                weights = answers[named.weight].astype(np.float64)
+                total += [answers[named.prediction] @ weights, weights.sum()]
             for (output, of), found in sums.items():
                 named = task.outputs[output]
                 columns = (answers[named.label], answers[named.prediction], answers[named.weight])
@@ -49,11 +54,13 @@ def scorer(task: Task, context: Context, rows: Callable[[], Iterable[Tensors]]) 
                         found = FAMILIES[of].add(found, label, prediction, context.labels)
                 sums[output, of] = found
         wholes = {key: FAMILIES[key[1]].whole(found) for key, found in sums.items()}
-        scores = {}
+        scores = {name: float(total / weights) if weights else float("nan") for name, (total, weights) in means.items()}
         for name in _ours(task, context.labels):
             metric, of = task.metrics[name], str(family_of(task.metrics[name].tfma))
             scores[name] = FAMILIES[of].scores[metric.tfma](wholes[metric.output, of])
-        return scores
+        followed = {name: metric.function(scores[metric.of]) for name, metric in task.metrics.items()
+                    if metric.function and metric.of in scores}
+        return {name: {**scores, **followed}[name] for name in task.metrics if name in {**scores, **followed}}
 
     return score
 

@@ -32,6 +32,13 @@ class Corpus:
     others: dict[str, tf.RaggedTensor] = field(default_factory=dict)  # name -> [rows, (numbers)] int32
     prepare: Prepare | None = None
     """(batch, seed) -> batch, for what is drawn anew each time."""
+    counted: str | None = None
+    """Which of `others` a row weighs by: as much as it has values there. Without it all rows weigh alike."""
+
+    @property
+    def weights(self) -> np.ndarray:
+        """[rows]: what each row counts beside the others, in the loss and in its mean over held-out rows."""
+        return np.ones(len(self)) if self.counted is None else np.diff(self.others[self.counted].row_splits.numpy())
 
     @property
     def lengths(self) -> np.ndarray:
@@ -154,23 +161,66 @@ def plan(lengths: np.ndarray, batch_size: int, buckets: Sequence[int], *, seed: 
     return [replace(batch, seed=int(drawn)) for batch, drawn in zip(batches, seeds, strict=True)]
 
 
-def batches(corpus: Corpus, planned: Sequence[Batch], batch_size: int) -> tf.data.Dataset:
-    """A dataset of padded batches: token_ids and mask [batch_size, length], the targets, and `weight`.
+def plan_by_tokens(
+    sides: Sequence[np.ndarray], most: int, *, seed: int | None, epoch: int = 0, jitter: float = 2.0
+) -> list[Batch]:
+    """Batches of one epoch, each of as many rows as fit: rows times the longest of each side are at most so many tokens.
 
-    `weight` is a row's share of the batch's loss: 1/rows, and 0 for the rows that fill up a batch. The sum over all
-    replicas is then the mean over the real rows, however they were dealt out.
+    Args:
+      sides: [rows] lengths; of the source and of the target, say. Rows that are alike in all of them go together.
+      most: tokens a batch, padding included; a row that is longer has a batch of its own.
+      seed: draws which of the rows that are about alike share a batch, and the order of the batches. Without one, they are
+        in the order of their lengths.
+      jitter: rows whose first side differs by less may change places.
+    """
+    first, *others = sides
+    random = None if seed is None else np.random.default_rng((seed, epoch))
+    shaken = first if random is None else first + jitter * random.random(len(first))
+    order = np.lexsort((shaken, *others)) if others else np.argsort(shaken, kind="stable")
+    batches: list[Batch] = []
+    begin, longest = 0, [0] * len(sides)
+    ordered = np.stack([side[order] for side in sides], axis=1).tolist()
+    for place, lengths in enumerate(ordered):
+        grown = [max(pair) for pair in zip(longest, lengths, strict=True)]
+        if place > begin and (place + 1 - begin) * sum(grown) > most:
+            batches.append(Batch(order[begin:place], longest[0]))
+            begin, grown = place, lengths
+        longest = grown
+    if len(order):
+        batches.append(Batch(order[begin:], longest[0]))
+    seeds = np.arange(len(batches))
+    if random is not None:
+        random.shuffle(batches)  # type: ignore[arg-type]
+        seeds = random.integers(2**31, size=len(batches))
+    return [replace(batch, seed=int(drawn)) for batch, drawn in zip(batches, seeds, strict=True)]
+
+
+def batches(corpus: Corpus, planned: Sequence[Batch], batch_size: int | None, *, multiple: int = 1) -> tf.data.Dataset:
+    """A dataset of padded batches: token_ids and mask [rows, length], the targets, and `weight`.
+
+    `weight` is a row's share of the batch's loss, by what the rows weigh, and 0 for the rows that fill up a batch. The sum
+    over all replicas is then the mean over the real rows, however they were dealt out.
+
+    Args:
+      batch_size: rows that every batch is filled up to; without it each is as large as it was planned, …
+      multiple: … and filled up to the next multiple of this.
     """
     ragged = {TOKENS: _ragged(corpus), **corpus.others}
     targets = {name: tf.constant(value) for name, value in corpus.targets.items()}
-    rows = np.zeros((len(planned), batch_size), np.int64)
-    weights = np.zeros((len(planned), batch_size), np.float32)
-    for index, batch in enumerate(planned):
-        rows[index, : len(batch.rows)] = batch.rows
-        weights[index, : len(batch.rows)] = 1.0 / len(batch.rows)
+    of_rows = corpus.weights
+    sizes = np.asarray([batch_size or -(-len(batch.rows) // multiple) * multiple for batch in planned], np.int64)
+    starts = np.cumsum(sizes) - sizes
+    rows, weights = np.zeros(sizes.sum(), np.int64), np.zeros(sizes.sum(), np.float32)
+    for start, batch in zip(starts, planned, strict=True):
+        place = slice(start, start + len(batch.rows))
+        rows[place] = batch.rows
+        weights[place] = of_rows[batch.rows] / of_rows[batch.rows].sum()
     lengths = np.asarray([batch.length for batch in planned], np.int32)
     seeds = np.asarray([batch.seed for batch in planned], np.int64)
+    all_rows, all_weights = tf.constant(rows), tf.constant(weights)
 
-    def gather(chosen: tf.Tensor, weight: tf.Tensor, length: tf.Tensor, seed: tf.Tensor) -> dict[str, tf.Tensor]:
+    def gather(start: tf.Tensor, size: tf.Tensor, length: tf.Tensor, seed: tf.Tensor) -> dict[str, tf.Tensor]:
+        chosen, weight = (tf.ensure_shape(x[start : start + size], [batch_size]) for x in (all_rows, all_weights))
         made = padded({name: tf.gather(value, chosen) for name, value in ragged.items()}, length)
         # Filling rows keep one token: attention over nothing at all would be 0/0.
         made["mask"] &= (weight > 0)[:, tf.newaxis] | (tf.range(length) == 0)
@@ -178,7 +228,7 @@ def batches(corpus: Corpus, planned: Sequence[Batch], batch_size: int) -> tf.dat
         made |= {"weight": weight, **{name: tf.gather(value, chosen) for name, value in targets.items()}}
         return corpus.prepare(made, seed) if corpus.prepare else made
 
-    return tf.data.Dataset.from_tensor_slices((rows, weights, lengths, seeds)).map(gather).prefetch(4)
+    return tf.data.Dataset.from_tensor_slices((starts, sizes, lengths, seeds)).map(gather).prefetch(4)
 
 
 def padded(features: Mapping[str, Any], length: tf.Tensor | None = None) -> dict[str, tf.Tensor]:

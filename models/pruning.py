@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 import numpy as np
 from keras import ops
 
-from models.attention import SelfAttention
+from models.attention import Attention
 from models.encoder import Encoder, EncoderSize
 from pipeline.errors import BertlineError
 
@@ -46,7 +46,7 @@ def _without(size: EncoderSize, heads: Mapping[int, Sequence[int]]) -> EncoderSi
     return replace(size, pruned=tuple(pruned))
 
 
-def _copy_heads(before: SelfAttention, after: SelfAttention) -> None:
+def _copy_heads(before: Attention, after: Attention) -> None:
     """Takes over the columns of query, key and value, and the rows of the output projection, that are left."""
     columns = np.concatenate([_columns(before, head) for head in after.kept_heads])
     for name in ("query", "key", "value"):
@@ -56,6 +56,6 @@ def _copy_heads(before: SelfAttention, after: SelfAttention) -> None:
     after.output_projection.kernel.assign(ops.convert_to_numpy(before.output_projection.kernel)[columns])
 
 
-def _columns(attention: SelfAttention, head: int) -> np.ndarray:
+def _columns(attention: Attention, head: int) -> np.ndarray:
     start = attention.kept_heads.index(head) * attention.head_size
     return np.arange(start, start + attention.head_size)

@@ -13,6 +13,7 @@ import numpy as np
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
+from models.averaging import RecentWeights
 from models.optimizer import Optimizer
 from pipeline.errors import BertlineError
 
@@ -24,9 +25,10 @@ class HeldOut:
     """What the held-out rows have said so far: decides when to stop and which weights to keep."""
 
     best_loss: float = float("inf")
+    """Or whatever else is judged by: less is better."""
     best_step: int = 0
     stale_epochs: int = 0
-    """Epochs since the loss was lowest."""
+    """Epochs since it was lowest."""
     best_weights: dict[str, np.ndarray] = field(default_factory=dict)
     """Trained weights of the best step, by path; empty if nobody asked to keep them."""
 
@@ -58,8 +60,9 @@ class Checkpoint:
     A file is written under another name and renamed, so the newest complete one is always whole.
     """
 
-    def __init__(self, folder: Path, model: Any, optimizer: Optimizer) -> None:
+    def __init__(self, folder: Path, model: Any, optimizer: Optimizer, average: int = 1) -> None:
         self.folder = folder
+        self.recent = RecentWeights(model, average)
         self.history: list[dict[str, Any]] = []
         self.held_out = HeldOut()
         folder.mkdir(parents=True, exist_ok=True)
@@ -80,12 +83,15 @@ class Checkpoint:
             self._history_path.unlink(missing_ok=True)
             return 0
         with safe_open(path, "np") as tensors:
-            others = {name for name in tensors.keys() if name.startswith(("held_out/", _BEST))}  # noqa: SIM118
-            if set(tensors.keys()) - others != set(self._variables):
+            names = set(tensors.keys())
+            others = {name for name in names if name.startswith(("held_out/", _BEST)) or RecentWeights.is_of(name)}
+            if names - others != set(self._variables):
                 raise BertlineError(f"{path}: written by another model; remove the folder to start afresh.")
             for name, variable in self._variables.items():
                 variable.assign(tensors.get_tensor(name).reshape(variable.shape))
-            self.held_out.restore({name: tensors.get_tensor(name) for name in others})
+            found = {name: tensors.get_tensor(name) for name in others}
+            self.held_out.restore(found)
+            self.recent.restore(found)
         lines = self._history_path.read_text().splitlines() if self._history_path.exists() else []
         self.history = [record for record in map(json.loads, lines) if record["step"] <= step]
         self._history_path.write_text("".join(json.dumps(record) + "\n" for record in self.history))
@@ -101,7 +107,7 @@ class Checkpoint:
         target = self.folder / f"step-{step:09d}.safetensors"
         unfinished = target.with_suffix(".part")
         tensors = {name: np.ascontiguousarray(v.numpy()) for name, v in self._variables.items()}
-        save_file(tensors | self.held_out.tensors(), str(unfinished))
+        save_file(tensors | self.held_out.tensors() | self.recent.tensors(), str(unfinished))
         with unfinished.open("rb") as file:
             os.fsync(file.fileno())
         unfinished.rename(target)

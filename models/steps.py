@@ -31,7 +31,6 @@ def step_function(
       Batch of a distributed dataset -> its loss, accuracy and number of tokens.
     """
     weights = [weight.value for weight in model.trainable_variables]
-    part_rows = settings.batch_size // strategy.num_replicas_in_sync // settings.accumulate
 
     @tf.function(jit_compile=settings.xla, autograph=False)
     def gradients(batch: Tensors) -> tuple[list[Any], tf.Tensor]:
@@ -40,17 +39,17 @@ def step_function(
             loss = tf.reduce_sum(batch["weight"] * _smoothed(task, logits, batch, settings.label_smoothing))
             scaled = loss * optimizer.loss_scale
         accuracy = tf.reduce_sum(batch["weight"] * task.correct(logits, batch))
-        real = tf.cast(batch["mask"], tf.float32) * tf.cast(batch["weight"] > 0, tf.float32)[:, tf.newaxis]
-        return tape.gradient(scaled, weights), tf.stack([loss, accuracy, tf.reduce_sum(real)])
+        return tape.gradient(scaled, weights), tf.stack([loss, accuracy, _tokens(batch, rows.counted)])
 
     def replica_step(batch: Tensors) -> tf.Tensor:
         parts = settings.accumulate
-        found, numbers = gradients(batch) if parts == 1 else _accumulated(gradients, batch, parts, part_rows)
+        found, numbers = gradients(batch) if parts == 1 else _accumulated(gradients, batch, parts)
         optimizer.apply(found)
         return numbers
 
-    example = inputs.batches(rows, [inputs.Batch(np.zeros(1, np.int64), 4)], settings.batch_size)
-    spec = strategy.experimental_distribute_dataset(example).element_spec
+    spec = strategy.experimental_distribute_dataset(
+        batches(rows, [inputs.Batch(np.zeros(1, np.int64), 4)], settings, strategy.num_replicas_in_sync)
+    ).element_spec
 
     @tf.function(input_signature=[spec], autograph=False)
     def step(batch: Any) -> tuple[Any, Any, Any]:
@@ -58,6 +57,30 @@ def step_function(
         return numbers[0], numbers[1], numbers[2]
 
     return step
+
+
+def batches(
+    rows: inputs.Corpus, planned: Sequence[inputs.Batch], settings: TrainingConfig, replicas: int = 1
+) -> tf.data.Dataset:
+    """The batches of a plan, of rows that can be dealt out evenly."""
+    if settings.batch_tokens:
+        return inputs.batches(rows, planned, None, multiple=replicas * settings.accumulate)
+    return inputs.batches(rows, planned, settings.batch_size)
+
+
+def plan(rows: inputs.Corpus, settings: TrainingConfig, *, seed: int | None, epoch: int = 0) -> list[inputs.Batch]:
+    """The batches of one epoch; without a seed, those in which held-out rows are looked at."""
+    if not settings.batch_tokens:
+        return inputs.plan(rows.lengths, settings.batch_size, settings.buckets, seed=seed, epoch=epoch)
+    sides = [rows.lengths] + ([rows.weights] if rows.counted else [])
+    return inputs.plan_by_tokens(sides, settings.batch_tokens, seed=seed, epoch=epoch)
+
+
+def _tokens(batch: Tensors, counted: str | None) -> tf.Tensor:
+    """How many tokens were learned from: those that are read, and those that are to be written."""
+    masks = [batch["mask"]] + ([batch[f"{counted}_mask"]] if counted else [])
+    real = tf.cast(batch["weight"] > 0, tf.float32)
+    return tf.add_n([tf.reduce_sum(tf.cast(mask, tf.float32) * real[:, tf.newaxis]) for mask in masks])
 
 
 def _smoothed(task: Task, logits: Any, batch: Tensors, share: float) -> tf.Tensor:
@@ -68,7 +91,7 @@ def _smoothed(task: Task, logits: Any, batch: Tensors, share: float) -> tf.Tenso
 
 
 def _accumulated(
-    gradients: Callable[[Tensors], tuple[list[Any], tf.Tensor]], batch: Tensors, parts: int, part_rows: int
+    gradients: Callable[[Tensors], tuple[list[Any], tf.Tensor]], batch: Tensors, parts: int
 ) -> tuple[list[Any], tf.Tensor]:
     """Sums what `gradients` finds in each part of a batch, one part after the other.
 
@@ -77,13 +100,16 @@ def _accumulated(
 
     Args:
       gradients: (part of the batch) -> gradients (None for a weight that the loss does not depend on), numbers to add up.
-      batch: tensors whose first dimension is `parts * part_rows`.
+      batch: tensors whose first dimension is a multiple of `parts`.
     """
+    known = batch["weight"].shape[0]  # a number that is known when the step is traced makes all shapes known
+    part_rows = tf.shape(batch["weight"])[0] // parts if known is None else known // parts
+    static = None if known is None else part_rows
 
     def part(index: Any) -> Tensors:
         begin = index * part_rows
         return {
-            name: tf.ensure_shape(value[begin : begin + part_rows], [part_rows, *value.shape[1:]])
+            name: tf.ensure_shape(value[begin : begin + part_rows], [static, *value.shape[1:]])
             for name, value in batch.items()
         }
 
@@ -123,12 +149,15 @@ def evaluator(model: Any, task: Task) -> Callable[[inputs.Corpus, TrainingConfig
         )
 
     def evaluate(rows: inputs.Corpus, settings: TrainingConfig) -> tuple[float, float]:
-        part_size = settings.batch_size // settings.accumulate  # what fits into memory while training fits here
-        planned = inputs.plan(rows.lengths, part_size, settings.buckets, seed=None)
-        sums = np.zeros(2)
-        for batch, part in zip(inputs.batches(rows, planned, part_size), planned, strict=True):
-            sums += len(part.rows) * np.asarray([float(value) for value in numbers(batch)])
-        loss, accuracy = sums / max(1, len(rows))
+        # What fits into memory while training fits here.
+        whole = {"batch_size": settings.batch_size, "batch_tokens": settings.batch_tokens}
+        sizes = {name: size // settings.accumulate for name, size in whole.items() if size}
+        parts = settings.model_copy(update={**sizes, "accumulate": 1})
+        planned = plan(rows, parts, seed=None)
+        sums, weights = np.zeros(2), rows.weights
+        for batch, part in zip(batches(rows, planned, parts), planned, strict=True):
+            sums += weights[part.rows].sum() * np.asarray([float(value) for value in numbers(batch)])
+        loss, accuracy = sums / max(1, weights.sum())
         return float(loss), float(accuracy)
 
     return evaluate

@@ -8,7 +8,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
-from pipeline.config import CHOICES, TEXT_KEYS, LabelKind, PretrainingConfig, TrainingConfig, TranslationConfig
+from models.score_families import family_of
+from pipeline.config import (
+    CHOICES,
+    TEXT_KEYS,
+    LabelKind,
+    ModelConfig,
+    PretrainingConfig,
+    TrainingConfig,
+    TranslationConfig,
+)
 from pipeline.errors import BertlineError
 
 Tensors = dict[str, Any]
@@ -53,6 +62,21 @@ class Context:
     one vocabulary."""
     tuned: Mapping[str, float] = field(default_factory=dict)
     """What `Task.tune` found; empty before the training is over."""
+
+
+def _one_pass(model: Any, batch: Mapping[str, Any], context: Context) -> Any:
+    from models.precision import in_float32  # TensorFlow, which not everybody who reads of a task needs
+
+    return in_float32(model(batch, training=False))
+
+
+class Signature(NamedTuple):
+    """One more way to ask a served model, with one text and perhaps numbers."""
+
+    answer: Callable[[Any, Mapping[str, Any], Context], Tensors]
+    """(model, {"text": [batch], and the numbers}) -> the outputs."""
+    numbers: Mapping[str, str] = {}
+    """Further inputs, one number a row: name -> type."""
 
 
 class Output(NamedTuple):
@@ -119,11 +143,19 @@ class Task:
     something is to be drawn anew each time; the batch must follow from the seed."""
     build: Callable[..., Any]
     """(encoder, context, dropout, seed) -> a new Keras model from a batch to outputs, each time that it is called."""
+    make_encoder: Callable[[ModelConfig, Context, int], Any] | None = None
+    """(settings, context, seed) -> what `build` is given as encoder, where it is not BERT's."""
+    ask: Callable[[Any, Mapping[str, Any], Context], Any] = staticmethod(_one_pass)
+    """(model, batch) -> the outputs that a caller or the evaluator is answered from, where that takes more than the model's
+    one pass over a batch."""
     loss: Callable[[Any, Mapping[str, Any]], Any]
     """(outputs, batch) -> one loss an example, [batch]."""
     spread_loss: Callable[[Any, Mapping[str, Any]], Any] | None = None
     """(outputs, batch) -> the mean of the losses that an example would have if each class were the right one, [batch]: what
     label smoothing mixes in."""
+    counted: str | None = None
+    """The ragged feature whose values are learned one by one, as the pieces of a text that is written: a row weighs as much
+    in the loss as it has of them."""
     class_key: str | None = None
     """The feature with what is learned to tell apart: the id of a class (-1 is none) of a row or of each word, or flags."""
     weigh: Callable[[Tensors, Any], Tensors] | None = None
@@ -138,8 +170,8 @@ class Task:
     """(outputs, batch) -> the outputs of the served signature."""
     readable: Callable[[Mapping[str, Any]], str]
     """One answer of the served signature, as a person reads it."""
-    signatures: Mapping[str, Callable[[Any, Mapping[str, Any], Context], Tensors]] = field(default_factory=dict)
-    """Name -> (model, {"text": [batch]}) -> the outputs of one more signature, which takes one text."""
+    signatures: Mapping[str, Signature] = field(default_factory=dict)
+    """Further signatures, by their names."""
     as_asked: Callable[[bytes], bytes] = staticmethod(lambda text: text)
     """(a text of the files) -> one as a caller of the served model asks it, where that differs."""
     plain: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None
@@ -219,6 +251,12 @@ def check_training(task: Task, training: TrainingConfig, crf: bool) -> None:
         raise BertlineError(f"training.label_smoothing: the loss {together} cannot be smoothed; leave it out.")
     if training.class_weights and (crf or task.weigh is None):
         raise BertlineError(f"training.class_weights: the loss {together} has no weights of classes; leave them out.")
+    known = ["loss", *(name for name, metric in task.metrics.items() if family_of(metric.tfma))]
+    if training.best_by not in known:
+        raise BertlineError(
+            f"training.best_by: {training.best_by!r} is not measured after an epoch of the task {task.name};"
+            f" choose {', '.join(known)}."
+        )
     if training.sampling != "natural" and task.label != "class":
         raise BertlineError(
             f"training.sampling: rows of the task {task.name} do not have one class each to be drawn by; leave it out."

@@ -16,7 +16,7 @@ from models import packing
 from models.alignment import locate
 from models.packing import Tokens, Windows
 from models.vocabulary import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_PIECES, UNK, read_vocabulary
-from models.words import ASCII_CONTROLS, WordSplitter
+from models.words import ASCII_CONTROLS, JOINER, WordSplitter
 from pipeline.config import Reading, TextConfig
 from pipeline.errors import BertlineError
 
@@ -32,6 +32,7 @@ class TextEncoder(tf.Module):
       strip_accents: whether accents are dropped; by default from uncased text only.
       reserved: further pieces that the reading `huggingface` keeps whole, like the special ones.
       window_step: tokens from one window of a long text to the next; half of a window by default.
+      joined: keep in the pieces which words stood together without a space, for `detokenize` to write them so.
 
     Example:
       >>> encoder = TextEncoder("vocab.txt", seq_len=128)
@@ -51,6 +52,7 @@ class TextEncoder(tf.Module):
         strip_accents: bool | None = None,
         reserved: tuple[str, ...] = (),
         window_step: int | None = None,
+        joined: bool = False,
     ):
         super().__init__(name="text_encoder")
         self.reading, self.seq_len = reading, seq_len
@@ -63,12 +65,12 @@ class TextEncoder(tf.Module):
         self.vocab_asset = tf.saved_model.Asset(vocab_path)
 
         kept = [piece for piece in (*SPECIAL_PIECES, *reserved) if piece in self.vocab]
-        self._splitter = WordSplitter(lower=lower, reading=reading, strip_accents=strip_accents, kept=kept)
+        self._splitter = WordSplitter(lower=lower, reading=reading, strip_accents=strip_accents, kept=kept, joined=joined)
         self._max_bytes = 4 * self._splitter.max_characters
         # The op itself needs its [UNK] under its own name; in a text it travels as a mark that no vocabulary has.
         in_words = [piece if piece == UNK else self._splitter.marks.get(piece, piece) for piece in self.vocab]
         self._continues = [piece.startswith(CONTINUATION) for piece in in_words]
-        self._characters = [len(piece.removeprefix(CONTINUATION)) for piece in in_words]
+        self._characters = [len(piece.removeprefix(CONTINUATION).replace(JOINER, "")) for piece in in_words]
         try:
             with tf.init_scope():
                 self._words_to_pieces = tf_text.FastWordpieceTokenizer(
@@ -90,6 +92,7 @@ class TextEncoder(tf.Module):
             strip_accents=text.strip_accents,
             reserved=text.reserved,
             window_step=text.window_step,
+            joined=text.joined,
         )
 
     def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -107,7 +110,7 @@ class TextEncoder(tf.Module):
             return {"token_ids": self._cut_up(self._splitter(texts)).merge_dims(1, 2)}
 
         # ASCII needs neither NFD nor Unicode classes, and is most of many a corpus: less than half the time, equal ids.
-        return _route(texts, f"[{self._splitter.plain}{ASCII_CONTROLS}]*", of_plain, of_any)["token_ids"]
+        return self._route(texts, f"[{self._splitter.plain}{ASCII_CONTROLS}]*", of_plain, of_any)["token_ids"]
 
     def tokens(self, texts: tf.Tensor) -> Tokens:
         """[batch] string -> the pieces with their words and offsets, under the names of `models.packing`."""
@@ -123,14 +126,15 @@ class TextEncoder(tf.Module):
         def of_any(texts: tf.Tensor) -> Tokens:
             words = self._splitter(texts)
             ids = self._cut_up(words)
-            of_word = tf.repeat(tf.strings.length(words.flat_values, unit="UTF8_CHAR"), ids.values.row_lengths())
+            shown = tf.strings.regex_replace(words.flat_values, JOINER, "")
+            of_word = tf.repeat(tf.strings.length(shown, unit="UTF8_CHAR"), ids.values.row_lengths())
             ids = ids.merge_dims(1, 2)
             of_piece = tf.gather(self._characters, ids.flat_values)
             lengths = ids.with_flat_values(tf.where(ids.flat_values == self.unk_id, of_word, of_piece))
             return {"token_ids": ids, **locate(texts, lengths, self._splitter)}
 
         # Here the short way is for texts of which it drops nothing, so that its offsets are those of the original.
-        found = _route(texts, f"[{self._splitter.plain}]*", of_plain, of_any)
+        found = self._route(texts, f"[{self._splitter.plain}]*", of_plain, of_any)
         ids = found["token_ids"]
         begins_word = tf.cast(~tf.gather(self._continues, ids.flat_values), tf.int32)
         before = packing.sums_before(ids.with_flat_values(begins_word)).flat_values
@@ -178,14 +182,24 @@ class TextEncoder(tf.Module):
         """[batch, (pieces)] int32 -> [batch] string: the words with one space between, without [CLS], [SEP] and [PAD].
 
         What normalisation has dropped (case, accents, the white space) is gone, and [UNK] stays [UNK]. Of a text without
-        [UNK], the same pieces are made again.
+        [UNK], the same pieces are made again. An encoder that is `joined` puts a space only where there was one.
         """
         unseen = {self.pad_id, self.cls_id, self.sep_id}
         shown = [
             "" if number in unseen else piece.removeprefix(CONTINUATION) if continues else f" {piece}"
             for number, (piece, continues) in enumerate(zip(self.vocab, self._continues, strict=True))
         ]
-        return tf.strings.strip(tf.strings.reduce_join(tf.gather(shown, ids), axis=1))
+        texts = tf.strings.reduce_join(tf.gather(shown, ids), axis=-1)
+        return tf.strings.strip(tf.strings.regex_replace(texts, f" {JOINER}|{JOINER} ", "") if self._splitter.joined else texts)
+
+    def _route(
+        self, texts: tf.Tensor, plain: str, of_plain: Callable[[tf.Tensor], Tokens], of_any: Callable[[tf.Tensor], Tokens]
+    ) -> Tokens:
+        """Texts that match `plain` go one way, the others the other; the rows come back in their order."""
+        if self._splitter.joined:  # the short way does not say where the spaces were
+            return of_any(texts)
+        is_plain = tf.strings.regex_full_match(texts, plain)
+        return packing.choose(is_plain, of_plain(texts[is_plain]), of_any(texts[~is_plain]))
 
     def _lowered(self, ascii_texts: tf.Tensor) -> tf.Tensor:
         return tf.strings.lower(ascii_texts) if self._splitter.lower else ascii_texts
@@ -200,10 +214,3 @@ class TextEncoder(tf.Module):
     def _closed(self, *parts: Tokens) -> Tokens:
         return packing.pack(parts, self.cls_id, self.sep_id)
 
-
-def _route(
-    texts: tf.Tensor, plain: str, of_plain: Callable[[tf.Tensor], Tokens], of_any: Callable[[tf.Tensor], Tokens]
-) -> Tokens:
-    """Texts that match `plain` go one way, the others the other; the rows come back in their order."""
-    is_plain = tf.strings.regex_full_match(texts, plain)
-    return packing.choose(is_plain, of_plain(texts[is_plain]), of_any(texts[~is_plain]))

@@ -20,12 +20,13 @@ import numpy as np
 import tensorflow as tf
 
 from models import inputs, lora, precision
+from models.averaging import assign, trained_weights
 from models.curves import Curves
 from models.optimizer import Optimizer
 from models.recompute import recompute_layers
 from models.resume import Checkpoint
 from models.skew import drawn_rows
-from models.steps import evaluator, step_function
+from models.steps import batches, evaluator, plan, step_function
 from models.task import Task
 from pipeline.config import TrainingConfig
 from pipeline.errors import BertlineError, TrainingDivergedError
@@ -148,11 +149,13 @@ def train(
             weight_decay=settings.weight_decay,
             clip_norm=settings.clip_norm,
             layer_decay=settings.layer_decay,
+            betas=(0.9, settings.beta_2),
             scale_loss=policy == "mixed_float16",
         )
-    checkpoint = Checkpoint(checkpoint_folder, model, optimizer)
+    checkpoint = Checkpoint(checkpoint_folder, model, optimizer, settings.average)
     start = step = checkpoint.restore()
-    held_out = checkpoint.held_out
+    held_out, recent = checkpoint.held_out, checkpoint.recent
+    trained = {variable.path: variable for variable in model.trainable_variables}
     step_of = cache(lambda number: step_function(strategy, model, task, optimizer, *phases[number]))  # traced once a phase
     evaluate = evaluator(model, task)
     events = tensorboard_folder or checkpoint_folder.parent / "tensorboard" / checkpoint_folder.name
@@ -173,7 +176,7 @@ def train(
                 break
             rows, in_phase = phases[phase_of[epoch]]
             step_fn = step_of(phase_of[epoch])
-            dataset = inputs.batches(rows, planned[step - first :], in_phase.batch_size)
+            dataset = batches(rows, planned[step - first :], in_phase, strategy.num_replicas_in_sync)
             began = time.perf_counter()
             for batch in strategy.experimental_distribute_dataset(dataset):
                 loss, accuracy, tokens = (float(value) for value in step_fn(batch))
@@ -197,17 +200,19 @@ def train(
                 tell(record)
                 if settings.checkpoint_steps and step % settings.checkpoint_steps == 0 and step != ends[epoch]:
                     checkpoint.save(step)
-            eval_loss, eval_accuracy = evaluate(eval_rows, phases[-1].settings)  # held-out rows are as long as the last's
-            held_out.judge(step, eval_loss, lambda: _trained(model) if settings.keep == "best" else {})
-            scores = score(model) if score else {}
+            recent.add()
+            with recent.mean():
+                eval_loss, eval_accuracy = evaluate(eval_rows, phases[-1].settings)  # held-out rows are as long as the last's
+                scores = score(model) if score else {}
+                badness = _badness(task, settings.best_by, eval_loss, scores)
+                held_out.judge(step, badness, lambda: trained_weights(trained) if settings.keep == "best" else {})
             tell(EpochRecord(step=step, epoch=epoch + 1, eval_loss=eval_loss, eval_accuracy=eval_accuracy, scores=scores))
             checkpoint.save(step)
     finally:
         if curves:
             curves.close()
-    for variable in model.trainable_variables:
-        if variable.path in held_out.best_weights:
-            variable.assign(held_out.best_weights[variable.path])
+    recent.take_mean()
+    assign(trained, held_out.best_weights)
     with strategy.scope():
         plain = model if _is_plain(settings, policy) else _plain_copy(model, build_model(), settings)
     return TrainingResult(
@@ -220,7 +225,7 @@ def train(
 
 
 def _check(settings: TrainingConfig, replicas: int, train_rows: inputs.Corpus, eval_rows: inputs.Corpus) -> None:
-    if settings.batch_size % (replicas * settings.accumulate):
+    if not settings.batch_tokens and settings.batch_size % (replicas * settings.accumulate):
         parts = f" in {settings.accumulate} parts (training.accumulate)" if settings.accumulate > 1 else ""
         raise BertlineError(
             f"training.batch_size={settings.batch_size} cannot be dealt out to {replicas} devices evenly{parts}."
@@ -237,7 +242,7 @@ def _check(settings: TrainingConfig, replicas: int, train_rows: inputs.Corpus, e
 def _plan(phase: Phase, epoch: int, class_key: str | None) -> list[inputs.Batch]:
     (rows, settings), lengths = phase, phase.rows.lengths
     if settings.sampling == "natural" or class_key is None:
-        return inputs.plan(lengths, settings.batch_size, settings.buckets, seed=settings.seed, epoch=epoch)
+        return plan(rows, settings, seed=settings.seed, epoch=epoch)
     drawn = drawn_rows(rows.targets[class_key], settings.sampling, seed=settings.seed, epoch=epoch)
     planned = inputs.plan(lengths[drawn], settings.batch_size, settings.buckets, seed=settings.seed, epoch=epoch)
     return [replace(batch, rows=drawn[batch.rows]) for batch in planned]
@@ -265,5 +270,9 @@ def _plain_copy(model: Any, plain: Any, settings: TrainingConfig) -> Any:
     return plain
 
 
-def _trained(model: Any) -> dict[str, np.ndarray]:
-    return {variable.path: variable.numpy() for variable in model.trainable_variables}
+def _badness(task: Task, best_by: str, loss: float, scores: Mapping[str, float]) -> float:
+    """What the epochs are compared by: less is better."""
+    if best_by == "loss":
+        return loss
+    value = scores[best_by]
+    return float("inf") if np.isnan(value) else value if task.metrics[best_by].better == "lower" else -value

@@ -29,6 +29,10 @@ _CONTROLS = ASCII_CONTROLS + r"\x{80}-\x{9F}\p{Cf}\x{FFFD}"
 _MARKS = [chr(code) for code in range(0xFDD0, 0xFDEF)]
 _NOT_A_MARK = "\ufdef"
 
+JOINER = "\uffed"
+"""Stands at that side of a mark of punctuation, or of a Chinese character, on which there was no space, where that is to be
+known: in `"(a)"` both brackets have one, and the word is the same as elsewhere. It is dropped from texts."""
+
 
 @dataclass(frozen=True)
 class _Rules:
@@ -71,6 +75,7 @@ class WordSplitter:
       lower: uncased text.
       reading: which reference tokenizer is matched where the two differ.
       strip_accents: whether accents are dropped; as the references do, only from uncased text by default.
+      joined: mark with `JOINER` where there was no space between two words, so that they can be written as they were.
       kept: pieces in brackets that `huggingface` keeps whole where a text holds them; `original` splits them like any text.
     """
 
@@ -81,12 +86,14 @@ class WordSplitter:
         reading: Reading = "original",
         strip_accents: bool | None = None,
         kept: Sequence[str] = (),
+        joined: bool = False,
     ) -> None:
         if len(kept) > len(_MARKS):
             raise BertlineError(f"{len(kept)} pieces to keep whole; {len(_MARKS)} are the most that can be.")
         self.lower = lower
         self.strip_accents = lower if strip_accents is None else strip_accents
         self.marks = dict(zip(kept, _MARKS, strict=False)) if reading == "huggingface" else {}
+        self.joined = joined
         self._rules = _READINGS[reading]
         self._alone = self._rules.alone + "".join(self.marks.values())
         self.plain = self._rules.plain
@@ -113,7 +120,8 @@ class WordSplitter:
           [batch] string, well-formed UTF-8.
         """
         texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="ignore")
-        texts = tf.strings.regex_replace(texts, f"[{self._rules.dropped}]+", "")
+        dropped = self._rules.dropped + (JOINER if self.joined else "")
+        texts = tf.strings.regex_replace(texts, f"[{dropped}]+", "")
         if self.lower:
             if not self._rules.final_sigma:
                 texts = tf.strings.regex_replace(texts, "Σ", "σ")
@@ -131,6 +139,21 @@ class WordSplitter:
         Returns:
           [batch, (words)] string.
         """
+        if self.joined:
+            return self._split_joined(normalised)
         # A wide space matches without the group, so that both cases become spaces in one pass.
         spaced = tf.strings.regex_replace(normalised, rf"([{self._alone}])|[{_WIDE_SPACES}]", r" \1 ")
         return tf.strings.split(spaced)
+
+    def _split_joined(self, normalised: tf.Tensor) -> tf.RaggedTensor:
+        runs = tf.strings.split(tf.strings.regex_replace(normalised, f"[{_WIDE_SPACES}]", " "))  # [batch, (runs)]
+        words = tf.strings.split(tf.strings.regex_replace(runs.flat_values, rf"([{self._alone}])", r" \1 "))
+        flat = words.flat_values
+        follows = tf.ragged.range(words.row_lengths()).flat_values > 0
+        alone = tf.strings.regex_full_match(flat, f"[{self._alone}]")
+        # A piece that is kept whole has no second form; whatever stands beside it is written with a space.
+        kept = tf.strings.regex_full_match(flat, f"[{_MARKS[0]}-{_MARKS[-1]}]")
+        leans_back = follows & alone & ~kept
+        leans_on = tf.concat([(follows & ~alone)[1:], tf.zeros([tf.minimum(tf.size(flat), 1)], tf.bool)], axis=0) & ~kept
+        marked = tf.where(leans_back, JOINER, "") + flat + tf.where(leans_on, JOINER, "")
+        return runs.with_values(words.with_flat_values(marked)).merge_dims(1, 2)

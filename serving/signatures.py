@@ -5,13 +5,12 @@ A server needs TensorFlow and tensorflow_text to load it, and nothing of ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 from models.inputs import TOKENS, as_numbers, padded
-from models.task import MISSING, Context, Task, expanded, raw_features
+from models.task import MISSING, Context, Signature, Task, expanded, raw_features
 from pipeline.config import CHOICES, TEXT_KEYS
 from serving.contract import DEFAULT_SIGNATURE, EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, TOKENIZE_SIGNATURE, write_card
 
@@ -21,7 +20,7 @@ class ServedModel(tf.Module):
 
     def __init__(self, task: Task, context: Context, model: Any) -> None:
         super().__init__(name="served")
-        self.text_encoder = context.text  # tracked, and so exported
+        self.text_encoder, self.target_encoder = context.text, context.target  # tracked, and so exported
         # Of the model TensorFlow's own variables: Keras's are exported as copies beside those that the graph reads, and a
         # server that restores by names, as TensorFlow Serving does, then finds no values in the latter.
         self.weights = [variable.value for variable in model.variables]
@@ -34,7 +33,7 @@ class ServedModel(tf.Module):
         self.tokenize = tf.function(self._tokenize, input_signature=texts, autograph=False)
         self.predict_examples = tf.function(self._predict_examples, input_signature=records, autograph=False)
         self.evaluation_targets = tf.function(self._evaluation_targets, input_signature=records, autograph=False)
-        self._further = {name: self._of_one_text(function) for name, function in task.signatures.items()}
+        self._further = {name: self._of_one_text(signature) for name, signature in task.signatures.items()}
 
     def signatures(self) -> dict[str, Any]:
         return {
@@ -45,18 +44,21 @@ class ServedModel(tf.Module):
             **self._further,
         }
 
-    def _of_one_text(self, function: Callable[..., dict[str, tf.Tensor]]) -> Any:
-        def called(text: tf.Tensor) -> dict[str, tf.Tensor]:
-            return function(self._model(), {TEXT_KEYS[0]: text}, self._context)
+    def _of_one_text(self, signature: Signature) -> Any:
+        inputs = {TEXT_KEYS[0]: "string", **signature.numbers}
 
-        return tf.function(called, input_signature=[tf.TensorSpec([None], tf.string, name=TEXT_KEYS[0])], autograph=False)
+        def called(*given: tf.Tensor) -> dict[str, tf.Tensor]:
+            return signature.answer(self._model(), dict(zip(inputs, given, strict=True)), self._context)
+
+        specs = [tf.TensorSpec([None], tf.as_dtype(dtype), name=name) for name, dtype in inputs.items()]
+        return tf.function(called, input_signature=specs, autograph=False)
 
     def _request(self, *texts: tf.Tensor) -> dict[str, Any]:
         return self._task.request(dict(zip(self._context.text_keys, texts, strict=True)), self._context)
 
     def _predict(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         batch = padded(expanded(self._task, self._request(*texts), self._context))
-        return self._task.answer(self._model()(batch, training=False), batch, self._context)
+        return self._task.answer(self._task.ask(self._model(), batch, self._context), batch, self._context)
 
     def _tokenize(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         tokens = self._request(*texts)[TOKENS]
@@ -77,8 +79,7 @@ class ServedModel(tf.Module):
 
     def _predict_examples(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
         batch = self._task.for_evaluation(padded(expanded(self._task, self._features(examples), self._context)))
-        outputs = self._model()(batch, training=False)
-        return self._task.measure(outputs, batch, self._context)
+        return self._task.measure(self._task.ask(self._model(), batch, self._context), batch, self._context)
 
     def _evaluation_targets(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
         return self._task.targets(self._features(examples))

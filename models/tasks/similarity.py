@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from models import bi_encoder
 from models.answers import EMBED, SIMILAR
-from models.task import Context, Metric, Output, Task, Tensors
+from models.task import Context, Metric, Output, Signature, Task, Tensors
 from models.tasks import regression
 from pipeline.config import TEXT_KEYS
 
@@ -47,7 +47,7 @@ TASK = Task(
     readable=SIMILAR.readable,
     measure=bi_encoder.answer,
     targets=regression.targets,
-    signatures={EMBED: bi_encoder.embed},
+    signatures={EMBED: Signature(bi_encoder.embed)},
     outputs={"": Output("similarity", "label_value", "label_weight")},
     metrics={"pearson": Metric("Pearson"), "spearman": Metric("Spearman")},
 )

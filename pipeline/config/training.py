@@ -17,6 +17,9 @@ class TrainingConfig(Frozen):
     epochs: int = Field(default=2, ge=1, le=1000)
     batch_size: int = Field(default=32, ge=1, le=65536)
     """Examples a step, over all devices together."""
+    batch_tokens: int | None = Field(default=None, ge=64, le=2**24)
+    """Of the task translation: tokens a step, those of source and target together and padding included, in place of
+    `batch_size`; rows of like lengths share a batch."""
     accumulate: int = Field(default=1, ge=1, le=4096)
     """Parts that a step's examples are worked through in, one after the other, to save memory. The gradients are those of
     the whole batch."""
@@ -32,6 +35,8 @@ class TrainingConfig(Frozen):
     layer_decay: float = Field(default=1.0, gt=0, le=1)
     """Factor of the learning rate from one encoder layer to the one below: 1 for the head, then smaller and smaller down
     to the embeddings."""
+    beta_2: float = Field(default=0.999, gt=0, lt=1)
+    """How slowly Adam's mean of the squared gradients changes; 0.98 for the task translation."""
     weight_decay: float = Field(default=0.01, ge=0)
     """Decoupled decay, not on biases and layer norms."""
     clip_norm: float = Field(default=1.0, gt=0)
@@ -50,9 +55,15 @@ class TrainingConfig(Frozen):
     """How often the rows of each class are drawn in an epoch: as they are, by the square root of how many there are, or
     equally often."""
     early_stopping: int | None = Field(default=None, ge=1)
-    """Stop after so many epochs in a row without a lower loss on the held-out rows."""
+    """Stop after so many epochs in a row that were not the best on the held-out rows."""
     keep: Literal["last", "best"] = "last"
-    """Which weights are exported: those of the last step, or of the epoch with the lowest loss on the held-out rows."""
+    """Which weights are exported: those of the last step, or of the epoch that was best on the held-out rows."""
+    best_by: str = "loss"
+    """What the best epoch is chosen by, for `keep` and `early_stopping`: `loss`, or a metric of the task that is measured
+    after each epoch, as bleu."""
+    average: int = Field(default=1, ge=1, le=100)
+    """Take the mean of the weights after the last N epochs, which is often better than any of them. It is what is measured
+    on the held-out rows, and exported."""
     seed: int = Field(default=42, ge=0, lt=2**31)
     """Seeds weights, order and dropout."""
     buckets: tuple[int, ...] = (*range(8, 48, 4), *range(48, 96, 8), *range(96, 192, 16), *range(192, 513, 32))

@@ -1,0 +1,91 @@
+"""What a trained encoder-decoder writes for a batch of sources, and where it looked while it wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from models import decoding
+from models.attention import Seen
+from models.inputs import pad
+from models.seq2seq import Seq2Seq
+from models.task import Context
+from models.vocabulary import CLS, MASK, PAD, UNK
+
+
+class Decoder:
+    """Writes the translations of a batch.
+
+    Args:
+      batch: of the sources alone: `token_ids` and `mask`.
+    """
+
+    def __init__(self, model: Seq2Seq, batch: Mapping[str, tf.Tensor], context: Context) -> None:
+        target, self._settings, self._model = context.target, context.translation, model
+        self._source = model.read(batch["token_ids"], batch["mask"])
+        pieces = tf.reduce_sum(tf.cast(batch["mask"], tf.int32), axis=1) - 1  # without [SEP]
+        more = tf.cast(self._settings.max_ratio * tf.cast(pieces, tf.float32), tf.int32) + self._settings.max_more
+        self._limits = tf.where(pieces == 0, 0, tf.minimum(more, target.seq_len - 1))
+        never = [target.vocab.index(piece) for piece in (PAD, UNK, CLS, MASK) if piece in target.vocab]
+        self._never = tf.constant(np.isin(np.arange(target.vocab_size), never) * np.float32(decoding.NEVER))
+        self._ends = {"begin_id": target.cls_id, "end_id": target.sep_id}
+
+    def greedy(self) -> decoding.Texts:
+        return decoding.follow(
+            self._step(1), self._nothing(1), self._limits, alpha=self._settings.length_penalty, **self._ends
+        )
+
+    def sample(self, choose: decoding.Choose) -> decoding.Texts:
+        return decoding.follow(
+            self._step(1), self._nothing(1), self._limits, choose, alpha=self._settings.length_penalty, **self._ends
+        )
+
+    def best(self) -> decoding.Texts:
+        """As the config says: [batch, n_best, (pieces)]."""
+        settings = self._settings
+        if settings.search == "greedy":
+            found = self.greedy()
+            return decoding.Texts(tf.expand_dims(found.ids, 1), found.scores[:, tf.newaxis])
+        return decoding.beam_search(
+            self._step(settings.beam),
+            self._nothing(settings.beam),
+            self._limits,
+            beam=settings.beam,
+            n_best=min(settings.n_best, settings.beam),
+            alpha=settings.length_penalty,
+            **self._ends,
+        )
+
+    def _step(self, beams: int) -> decoding.Step:
+        def step(last: tf.Tensor, written: tf.Tensor, past: Any) -> tuple[tf.Tensor, Any]:
+            found = self._model.write(last[:, tf.newaxis], self._source, past=past, begin=written, beams=beams)
+            return tf.cast(self._model.logits(found.states), tf.float32) + self._never, found.past
+
+        return step
+
+    def _nothing(self, beams: int) -> tuple[Seen, ...]:
+        """What is seen of texts before their first piece."""
+        size, rows = self._model.size, tf.shape(self._limits)[0] * beams
+        dtype = self._model.compute_dtype
+        keys = tf.zeros([rows, size.heads, size.head_size, 0], dtype)
+        values = tf.zeros([rows, size.heads, 0, size.head_size], dtype)
+        return (Seen(keys, values),) * size.decoder_layers
+
+
+def alignment(model: Seq2Seq, batch: Mapping[str, tf.Tensor], written: tf.RaggedTensor) -> tf.Tensor:
+    """[batch, target, source]: how much each piece of a text looked at each of its source; 0 where there is none.
+
+    Args:
+      batch: of the sources: `token_ids` and `mask`.
+      written: [batch, (pieces)], the texts, without an end.
+    """
+    length = tf.cast(written.bounding_shape()[1], tf.int32)
+    # One place more, for a batch of empty texts too has to have one.
+    _, looks = model.forced({**batch, "target_ids": pad(written, length + 1)})
+    # All heads of the last but one layer: of the last, they already mix what is to be written next.
+    found = tf.reduce_mean(looks[max(0, len(looks) - 2)], axis=1)[:, :length]
+    is_piece = tf.sequence_mask(written.row_lengths(), length)[:, :, tf.newaxis]
+    return tf.where(is_piece & batch["mask"][:, tf.newaxis], found, 0.0)
