@@ -152,7 +152,7 @@ class Seq2Seq(keras.Model):
         seq = ops.shape(token_ids)[1]
         states = self.source_embeddings(token_ids, training=training)
         for layer in self.encoder_layers:
-            states, *_ = layer(states, bias, seq, training=training)
+            states, *_ = layer(states, bias, seq=seq, training=training)
         if self.encoder_norm is not None:
             states = self.encoder_norm(states)
         return Source(tuple(layer.source.seen(states, seq) for layer in self.decoder_layers), bias)
@@ -184,7 +184,14 @@ class Seq2Seq(keras.Model):
             self.decoder_layers, source.seen, past or [None] * self.size.decoder_layers, strict=True
         ):
             states, kept, look = layer(
-                states, bias, length, past=before, source=(seen, source.bias, beams * length), training=training
+                states,
+                bias,
+                seq=length,
+                past=before,
+                source=seen,
+                source_bias=source.bias,
+                asking=beams * length,
+                training=training,
             )
             pasts.append(kept)
             looks.append(look)
@@ -264,7 +271,15 @@ class Layer(keras.layers.Layer):
         self.built = True
 
     def call(
-        self, states: Any, bias: Any, seq: Any, past: Seen | None = None, source: Any = None, training: bool = False
+        self,
+        states: Any,
+        bias: Any,
+        seq: Any,
+        past: Seen | None = None,
+        source: Seen | None = None,
+        source_bias: Any = None,
+        asking: Any = None,
+        training: bool = False,
     ) -> tuple[Any, Seen, Any]:
         """The new states, what is seen of these and the past ones, and where they looked in the source.
 
@@ -272,7 +287,8 @@ class Layer(keras.layers.Layer):
           states: [rows * seq, hidden].
           bias: added to the scores of what they see of each other.
           past: what is seen of the positions before.
-          source: what is seen of the source, its bias, and how many states look at each source.
+          source, source_bias: what is seen of the sources, and what is added to the scores of that.
+          asking: how many states look at each source.
         """
         asked = self._before(states, self.attention_norm)
         seen = self.attention.seen(asked, seq)
@@ -283,7 +299,7 @@ class Layer(keras.layers.Layer):
         look = None
         if self.source is not None:
             asked = self._before(states, self.source_norm)
-            found, look = self.source.look(asked, *source, training=training)
+            found, look = self.source.look(asked, source, source_bias, asking, training=training)
             states = self._added(states, self.source_dropout(found, training=training), self.source_norm)
         found = self.contract(self.expand(self._before(states, self.contract_norm)))
         return self._added(states, self.contract_dropout(found, training=training), self.contract_norm), seen, look
