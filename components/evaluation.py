@@ -103,10 +103,11 @@ def _eval_config(task: Task, settings: EvaluationConfig, labels: Sequence[str], 
     first = next(iter(task.outputs))
     measured = {first, *(metric.output for metric in task.metrics.values())}
     outputs = {name: output for name, output in task.outputs.items() if name in measured}
+    # TFMA looks for the prediction of an output under the output's name, so that it has the prediction's there.
     by_output: dict[str, Any] = {
-        "label_keys": {name: output.label for name, output in outputs.items()},
-        "example_weight_keys": {name: output.weight for name, output in outputs.items()},
-        "prediction_keys": {name: output.prediction for name, output in outputs.items()},
+        "label_keys": {output.prediction: output.label for output in outputs.values()},
+        "example_weight_keys": {output.prediction: output.weight for output in outputs.values()},
+        "prediction_keys": {output.prediction: output.prediction for output in outputs.values()},
     }
     if len(outputs) == 1:  # TFMA has other fields for a model with one output
         by_output = {f"{field.removesuffix('s')}": next(iter(keys.values())) for field, keys in by_output.items()}
@@ -133,7 +134,8 @@ def _eval_config(task: Task, settings: EvaluationConfig, labels: Sequence[str], 
             class_name, config = "MultiClassConfusionMatrixAtThresholds", {"name": _CONFUSION, "thresholds": [0.0]}
             found.append(tfma.MetricConfig(class_name=class_name, config=json.dumps(config)))
         weights = tfma.ExampleWeightOptions(weighted=True)
-        return tfma.MetricsSpec(metrics=found, example_weights=weights, output_names=[output] if output else [])
+        names = [outputs[output].prediction] if len(outputs) > 1 else []
+        return tfma.MetricsSpec(metrics=found, example_weights=weights, output_names=names)
 
     slices = [[], *([column] for column in _slice_columns(settings))]
     return tfma.EvalConfig(

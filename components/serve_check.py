@@ -124,9 +124,13 @@ def differences(expected: Mapping[str, np.ndarray], given: Mapping[str, np.ndarr
                 reasons.append(f"{name} is {now!r:.80} in place of {was!r:.80}")
         else:
             was, now = wanted.astype(np.float64), found.astype(np.float64)
-            apart = np.where((was == now) | (np.isnan(was) & np.isnan(now)), 0.0, np.abs(was - now))
-            largest = max(largest, float(apart.max(initial=0.0)))
-            if not (apart <= TOLERANCE * np.maximum(1.0, np.abs(was))).all():
+            alike = (was == now) | (np.isnan(was) & np.isnan(now))
+            with np.errstate(invalid="ignore"):  # of two that are infinite
+                apart = np.where(alike, 0.0, np.abs(was - now))
+            largest = max(largest, float(apart[np.isfinite(apart)].max(initial=0.0)))  # as JSON has it
+            # What is infinite, as the score of a translation that there is none of, is so or is not.
+            allowed = np.where(np.isfinite(was), TOLERANCE * np.maximum(1.0, np.abs(was)), 0.0)
+            if not (apart <= allowed).all():
                 reasons.append(f"{name} is off by {apart.max():.3g}")
     return reasons, largest
 

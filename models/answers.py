@@ -6,35 +6,19 @@ task: two tasks that answer alike are one kind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Generic, TypeVar
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
-Given = Mapping[str, Any]
-"""The outputs of a signature for one row, under their names, as numpy's values."""
+from models.answer_kind import Answer, Given, Kind, on_one_line, text_of
+from models.translated import ALIGNED, SAMPLED, TRANSLATED
+
 EMBED = "embed"
 """The signature that gives the vector of a text."""
 _SHOWN_CLASSES = 5
 _SHOWN_OTHERS = 3
-
-
-def plain(value: Any) -> Any:
-    """Numpy's values as JSON has them."""
-    if isinstance(value, dict):
-        return {name: plain(item) for name, item in value.items()}
-    if isinstance(value, np.ndarray | list):
-        return [plain(item) for item in value]
-    return text_of(value) if isinstance(value, bytes) else value.item()
-
-
-def text_of(value: bytes) -> str:
-    return value.decode("utf-8", errors="replace")
-
-
-def _on_one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _shares(given: Given) -> dict[str, float]:
@@ -46,14 +30,6 @@ def _listed(shares: Mapping[str, float], most: int) -> str:
     """The likeliest first."""
     ranked = sorted(((share, name) for name, share in shares.items()), reverse=True)
     return "  ".join(f"{name} {share:.3f}" for share, name in ranked[:most])
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What every answer has."""
-
-    version: int | None = field(default=None, kw_only=True)
-    """The version of the model that answered; None where no server says it."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +124,7 @@ class Entity:
 
     def __str__(self) -> str:
         """`Ada Lovelace PER 0.98  [0:12]`, on one line whatever the text holds."""
-        return f"{_on_one_line(self.text)} {self.type} {self.probability:.2f}  [{self.start}:{self.end}]"
+        return f"{on_one_line(self.text)} {self.type} {self.probability:.2f}  [{self.start}:{self.end}]"
 
 
 @dataclass(frozen=True)
@@ -181,7 +157,7 @@ class Span:
     score: float
 
     def __str__(self) -> str:
-        return f"{_on_one_line(self.text) or '(no answer)'} {self.score:.3f}"
+        return f"{on_one_line(self.text) or '(no answer)'} {self.score:.3f}"
 
 
 @dataclass(frozen=True)
@@ -215,7 +191,7 @@ class SpanAnswer(Answer):
         place = f"  at {self.start}-{self.end}" if self.text else ""
         others = [str(other) for other in self.n_best if other.text != self.text][:_SHOWN_OTHERS]
         behind = f"   |   {'  '.join(others)}" if others else ""
-        return f"{_on_one_line(self.text) or '(no answer)'}  {self.score:.3f}{place}{behind}"
+        return f"{on_one_line(self.text) or '(no answer)'}  {self.score:.3f}{place}{behind}"
 
 
 @dataclass(frozen=True)
@@ -258,32 +234,6 @@ class Embedded(Answer):
 
     def __str__(self) -> str:
         return " ".join(f"{part:.4f}" for part in self.vector)
-
-
-A = TypeVar("A", bound=Answer)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Kind(Generic[A]):
-    """Answers of one form, and the signature that gives them."""
-
-    tasks: tuple[str, ...]
-    """Those that answer so."""
-    call: str
-    """The client's call for it."""
-    signature: str | None = None
-    """Of a model; None: its default one."""
-    inputs: tuple[str, ...] = ("text", "text_2")
-    """The texts that a row may have, in their order."""
-    optional: tuple[str, ...] = ("text_2",)
-    """Those that not every model of the kind reads."""
-    outputs: tuple[str, ...]
-    read: Callable[[Given], A]
-    plain: Callable[[Given], dict[str, Any]] = plain
-    """As JSON has it: the tensors under their names, where nothing is to be left out of them."""
-
-    def readable(self, given: Given) -> str:
-        return str(self.read(given))
 
 
 CLASSIFIED = Kind(
@@ -331,5 +281,15 @@ FILLED = Kind(
 EMBEDDED = Kind(tasks=(), call="embed", signature=EMBED, inputs=("text",), outputs=("vector",), read=Embedded.of)
 
 KINDS: tuple[Kind[Any], ...] = (
-    CLASSIFIED, MULTI_CLASSIFIED, NUMBER, SIMILAR, CHOSEN, TAGGED, SPAN_ANSWER, FILLED, EMBEDDED,
+    CLASSIFIED, MULTI_CLASSIFIED, NUMBER, SIMILAR, CHOSEN, TAGGED, SPAN_ANSWER, FILLED, EMBEDDED, TRANSLATED, SAMPLED,
+    ALIGNED,
 )  # fmt: skip
+
+
+def kind_for(task: str, signature: str | None = None) -> Kind[Any] | None:
+    """How the answers of a task are read, or those of one of its models' further signatures, by their names.
+
+    >>> kind_for("tagging") is TAGGED, kind_for("matching", "embed") is EMBEDDED, kind_for("tagging", "other")
+    (True, True, None)
+    """
+    return next((kind for kind in KINDS if kind.signature == signature and (signature or task in kind.tasks)), None)

@@ -24,6 +24,7 @@ from models.scores import (
     Decisions,
     Entities,
 )
+from models.translation_scores import OF_TRANSLATIONS, no_rows, statistics
 
 Scores = Mapping[str, Callable[[Any], float]]
 
@@ -82,6 +83,16 @@ def _mean_of(at: int) -> Callable[[np.ndarray], float]:
     return lambda found: float(found[at, 0] / found[at, 1]) if found[at, 1] else float("nan")
 
 
+def _add_translation(found: np.ndarray, label: Any, answer: Any, labels: Sequence[str]) -> np.ndarray:
+    given, reference = (_one_text(value).decode(errors="replace") for value in (answer, label))
+    return found + statistics(given, reference)
+
+
+def _one_text(value: Any) -> bytes:
+    # Numpy would take zeros from the end of bytes that are in no array of objects.
+    return value if isinstance(value, bytes) else np.ravel(value).tolist()[0]
+
+
 def _add_vectors(found: list, label: np.ndarray, vectors: np.ndarray, labels: Sequence[str]) -> list:
     """Of each row what its candidate is, and both vectors, one after the other."""
     found.append((int(np.ravel(label)[0]), np.ravel(vectors).astype(np.float64)))
@@ -129,6 +140,8 @@ FAMILIES: Mapping[str, Family] = {
         _add_answers,
         lambda a, b: a + b,
     ),
+    # Predictions and labels that are one text each.
+    "translations": Family(OF_TRANSLATIONS, lambda labels: no_rows(), _add_translation, lambda a, b: a + b),
     # Predictions that are two vectors, labels that say which text the second is of.
     "ranks": Family(OF_RANKS, lambda labels: [], _add_vectors, lambda a, b: a + b, whole=_places),
 }

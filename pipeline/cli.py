@@ -23,9 +23,10 @@ from pipeline.serve_command import serve
 from pipeline.server_options import Server, server_options
 from pipeline.ui_command import ui
 from pipeline.versions_command import lineage, rollback, sync
+from pipeline.wanted_options import wanted_options
 
 if TYPE_CHECKING:
-    from pipeline.predict import Found
+    from pipeline.predict import Found, Wanted
 
 STEPS = (
     "Ingest", "StatisticsGen", "Schema", "ExampleValidator", "Vocabulary", "SentencePairs", "Transform", "Trainer",
@@ -172,8 +173,6 @@ def new(data: str, out: str | None, task: str | None, format: str | None) -> Non
 @click.argument("texts", nargs=-1)
 @click.option("--model", help="Folder of a SavedModel. [default: what the last run pushed]")
 @click.option("--workspace", default="workspace", show_default=True)
-@click.option("--mask", is_flag=True, help="Fill each [MASK] of the texts, by a pre-trained model.")
-@click.option("--embed", is_flag=True, help="The vector of each text, by a model of the task matching or similarity.")
 @click.option("--second", multiple=True, metavar="TEXT", help="Second text of a pair; once for each of TEXTS.")
 @click.option("--choice", multiple=True, metavar="TEXT", help="One of the endings to choose from, for each of TEXTS.")
 @click.option("--pairs", is_flag=True, help="Each of TEXTS, or each line, is two texts with a tab between.")
@@ -185,13 +184,12 @@ def new(data: str, out: str | None, task: str | None, format: str | None) -> Non
     help="How --file is written. [default: its ending says it]",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@wanted_options
 @server_options
 def predict(
     texts: tuple[str, ...],
     model: str | None,
     workspace: str,
-    mask: bool,
-    embed: bool,
     second: tuple[str, ...],
     choice: tuple[str, ...],
     pairs: bool,
@@ -199,6 +197,7 @@ def predict(
     out: str | None,
     format: str | None,
     as_json: bool,
+    wanted: Wanted,
     server: Server | None,
 ) -> None:
     """Ask a pushed model. Without TEXTS, each line of the standard input is one.
@@ -213,6 +212,7 @@ def predict(
     bertline predict --pairs < pairs.tsv                    two texts a line, a tab between
     bertline predict "He" --choice "ran." --choice "rain."   which of the endings it is
     bertline predict --mask "The [MASK] sat on the mat."    a model of the task pretraining
+    bertline predict --n-best 3 "The house is small."       a model of the task translation; --align, --sample too
     bertline predict --file in.jsonl --out out.jsonl        a whole file, in large batches
     bertline predict --server localhost:8500 "A film."      a model that a server has, by gRPC
     """
@@ -222,7 +222,7 @@ def predict(
         raise BertlineError("--out and --format go with --file.")
     if path is not None and (texts or second or choice or pairs):
         raise BertlineError("--file goes without TEXTS, --second, --choice and --pairs: its columns are the texts.")
-    found = _found(model, workspace, server, "pretraining" if mask else None, "embed" if embed else "serving_default")
+    found = _found(model, workspace, server, wanted)
     if path is not None:
         _predict_file(path, out or "-", found, format)
         return
@@ -240,16 +240,16 @@ def predict(
         click.echo(line)
 
 
-def _found(model: str | None, workspace: str, server: Server | None, task: str | None, signature: str) -> Found:
+def _found(model: str | None, workspace: str, server: Server | None, wanted: Wanted) -> Found:
     if server is None:
         from pipeline.predict import find
 
-        return find(model, workspace, task, signature)
+        return find(model, workspace, wanted)
     from pipeline.predict_served import find_served
 
     if model:
         raise BertlineError("--model is a folder here, and goes without --server; --name is the model's name there.")
-    return find_served(server, workspace, task, signature)
+    return find_served(server, workspace, wanted)
 
 
 def _predict_file(path: str, out: str, found: Found, format: str | None) -> None:

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from models.answers import EMBEDDED, plain
+from models.answer_kind import Kind, plain
+from models.answers import kind_for
+from models.translated import Sampling, n_best
 from pipeline import environment, summary
 from pipeline.config import CHOICES
 from pipeline.errors import BertlineError
@@ -20,6 +22,35 @@ BATCH = 64
 
 Texts = Mapping[str, bytes | Sequence[bytes]]
 """The texts of a row by their names in the model's signature; the choices are a list of texts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What is wanted of a model beside answers to texts."""
+
+    task: str | None = None
+    """The task that it must have."""
+    signature: str = DEFAULT_SIGNATURE
+    """What it is asked by; any but the default one takes one text."""
+    sample: Sampling | None = None
+    """How translations are drawn, by a signature that draws them."""
+    n_best: int | None = None
+    """So many translations of a text, in place of the best alone."""
+
+    @property
+    def further(self) -> str | None:
+        """The signature, if it is not the default one."""
+        return None if self.signature == DEFAULT_SIGNATURE else self.signature
+
+    def rows(self, rows: Sequence[Texts]) -> Sequence[Mapping[str, Any]]:
+        """What is sent: the texts, and numbers beside them where the signature takes any."""
+        return rows if self.sample is None else [{**row, **self.sample.numbers()} for row in rows]
+
+    def shown_as(self, kind: Kind[Any]) -> Kind[Any]:
+        return kind if self.n_best is None else n_best(self.n_best)
+
+
+ANY = Wanted()
 
 
 @dataclass(frozen=True)
@@ -50,13 +81,8 @@ class Found:
     """The columns that its texts had in the training files, by key; empty where that is not known."""
 
 
-def find(model: str | None, workspace: str, task_name: str | None = None, signature: str = DEFAULT_SIGNATURE) -> Found:
-    """The model in a folder, or the one that was pushed last.
-
-    Args:
-      task_name: the task that it must have.
-      signature: what it is asked by; any but the default one takes one text.
-    """
+def find(model: str | None, workspace: str, wanted: Wanted = ANY) -> Found:
+    """The model in a folder, or the one that was pushed last."""
     folder = Path(model) if model else _last_pushed(workspace)
     if not (folder / "saved_model.pb").is_file():
         raise BertlineError(f"{folder}: there is no SavedModel here.")
@@ -64,34 +90,34 @@ def find(model: str | None, workspace: str, task_name: str | None = None, signat
     task = card.get("task")
     if not isinstance(task, str):
         raise BertlineError(f"{folder}: it does not say which task it is for, so no run of this line has exported it.")
-    if task_name and task != task_name:
-        raise BertlineError(f"{folder}: its task is {task}, not {task_name}; name another model by --model.")
-    keys = card.get("text_keys", ["text"]) if signature == DEFAULT_SIGNATURE else ["text"]
-    return Found(str(folder), keys, lambda: _load(folder, task, signature), card.get("columns", {}))
+    if wanted.task and task != wanted.task:
+        raise BertlineError(f"{folder}: its task is {task}, not {wanted.task}; name another model by --model.")
+    kind = kind_for(task, wanted.further)
+    if kind is None:
+        told = f"its task is {task}, of which this version of bertline knows nothing"
+        raise BertlineError(f"{folder}: {told}; ask it with the version that trained it.")
+    keys = ["text"] if wanted.further else card.get("text_keys", ["text"])
+    return Found(str(folder), keys, lambda: _load(folder, wanted.shown_as(kind), wanted), card.get("columns", {}))
 
 
-def _load(folder: Path, task_name: str, signature: str) -> Loaded:
+def _load(folder: Path, kind: Kind[Any], wanted: Wanted) -> Loaded:
     environment.prepare()
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  the ops inside the model
 
-    from models.task import get_task
     from serving.rows import columns_of
 
     loaded = tf.saved_model.load(str(folder))
-    if signature not in loaded.signatures:
-        raise BertlineError(f"{folder}: its task {task_name} has no {signature}; name another model by --model.")
-    serve = loaded.signatures[signature]
+    if wanted.signature not in loaded.signatures:
+        raise BertlineError(f"{folder}: it has no signature {wanted.signature}; name another model by --model.")
+    serve = loaded.signatures[wanted.signature]
 
     def ask(rows: Sequence[Texts], loaded: Any = loaded) -> list[dict[str, Any]]:  # a signature alone does not keep it
-        asked = {name: tf.constant(value) for name, value in columns_of(rows).items()}
+        asked = {name: tf.constant(value) for name, value in columns_of(wanted.rows(rows)).items()}
         given = {name: value.numpy() for name, value in serve(**asked).items()}
         return [{name: value[number] for name, value in given.items()} for number in range(len(rows))]
 
-    if signature == EMBEDDED.signature:
-        return Loaded(ask, EMBEDDED.readable, EMBEDDED.plain)
-    task = get_task(task_name)
-    return Loaded(ask, task.readable, task.plain or plain)
+    return Loaded(ask, kind.readable, kind.plain)
 
 
 def answers(rows: Sequence[Texts], found: Found, *, as_json: bool) -> Iterator[str]:

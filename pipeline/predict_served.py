@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from models.answers import Kind
+from models.answer_kind import Kind
 from pipeline import summary
 from pipeline.errors import BertlineError
-from pipeline.predict import Found, Loaded, Texts
+from pipeline.predict import ANY, Found, Loaded, Texts, Wanted
 from pipeline.server_options import Server
 from serving.client import Client, ClientTls
-from serving.contract import DEFAULT_SIGNATURE
 from serving.recognition import UnknownKindError, kind_of, text_keys
 
 AT_ONCE = 8
@@ -23,15 +22,10 @@ _ANSWERS_SOON = 10.0
 _VERSION = "version"
 
 
-def find_served(server: Server, workspace: str, task_name: str | None = None, signature: str = DEFAULT_SIGNATURE) -> Found:
-    """The model of a server. What it is for is told by its signature: the card stays in its folder.
-
-    Args:
-      task_name: the task that it must have.
-      signature: what it is asked by.
-    """
+def find_served(server: Server, workspace: str, wanted: Wanted = ANY) -> Found:
+    """The model of a server. What it is for is told by its signature: the card stays in its folder."""
     name = server.name or _last_name(workspace)
-    where = f"{server.address}, model {name}"
+    where, signature = f"{server.address}, model {name}", wanted.signature
     with _client(server, name, timeout=min(server.timeout, _ANSWERS_SOON)) as client:
         signatures = client.metadata().signatures
     if signature not in signatures:
@@ -40,17 +34,19 @@ def find_served(server: Server, workspace: str, task_name: str | None = None, si
         kind = kind_of(signatures[signature])
     except UnknownKindError as error:
         raise BertlineError(f"{where}: {error}; ask it by Client.predict of serving/client.py.") from None
-    if task_name and task_name not in kind.tasks:
+    if wanted.task and wanted.task not in kind.tasks:
         tasks = " or ".join(kind.tasks)
-        raise BertlineError(f"{where}: its task is {tasks}, not {task_name}; name another model by --name.")
-    return Found(where, text_keys(kind, signatures[signature]), lambda: _load(server, name, kind, signature))
+        raise BertlineError(f"{where}: its task is {tasks}, not {wanted.task}; name another model by --name.")
+    keys = text_keys(kind, signatures[signature])
+    return Found(where, keys, lambda: _load(server, name, wanted.shown_as(kind), wanted))
 
 
-def _load(server: Server, name: str, kind: Kind[Any], signature: str) -> Loaded:
+def _load(server: Server, name: str, kind: Kind[Any], wanted: Wanted) -> Loaded:
     client = _client(server, name, timeout=server.timeout, retries=_RETRIES)
 
     def ask(rows: Sequence[Texts]) -> list[dict[str, Any]]:
-        return [{**row.outputs, _VERSION: row.version} for row in client.ask(rows, signature=signature)]
+        answered = client.ask(wanted.rows(rows), signature=wanted.signature)
+        return [{**row.outputs, _VERSION: row.version} for row in answered]
 
     def plain(given: Mapping[str, Any]) -> dict[str, Any]:
         outputs = {name: value for name, value in given.items() if name != _VERSION}

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.answers import KINDS, A, Kind
+from models.answer_kind import A, Kind
+from models.answers import KINDS
 from pipeline.errors import BertlineError
 from serving.contract import DEFAULT_SIGNATURE
 from serving.failures import Place, ServingError
@@ -196,7 +197,7 @@ class Asking:
         """The answer to each row, in the user's terms."""
         names = set(rows[0].outputs) if rows else set(kind.outputs)
         if not set(kind.outputs) <= names:
-            given = [other.call for other in KINDS if set(other.outputs) <= names]
+            given = list(dict.fromkeys(other.call for other in KINDS if set(other.outputs) <= names))
             remedy = f"ask it by {given[0]}" if len(given) == 1 else "ask it by predict"
             shown = ", ".join(sorted(names))
             raise ServingError(

@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from models.answer_kind import A, Kind
 from models.answers import (
     CHOSEN,
     CLASSIFIED,
@@ -20,23 +21,22 @@ from models.answers import (
     SIMILAR,
     SPAN_ANSWER,
     TAGGED,
-    A,
     Chosen,
     Classified,
     Embedded,
     Filled,
-    Kind,
     MultiClassified,
     Number,
     Similar,
     SpanAnswer,
     Tagged,
 )
+from models.translated import ALIGNED, Aligned, Sampling, Translated
 from serving.asking import Answers, Metadata, RowAnswer, VersionStatus, available, metadata_of, statuses
 from serving.connection import ROUNDS, Connection, stubs
 from serving.contract import DEFAULT_SIGNATURE
 from serving.failures import Deadline
-from serving.rows import Row, Text, Texts, columns_of, of_choices, paired
+from serving.rows import Row, Text, Texts, columns_of, of_choices, paired, to_translate
 
 
 class AsyncClient(Connection):
@@ -122,6 +122,14 @@ class AsyncClient(Connection):
 
     async def embed(self, texts: Texts, *, timeout: float | None = None) -> list[Embedded]:
         return await self._read(EMBEDDED, paired(texts, None), timeout)
+
+    async def translate(
+        self, texts: Texts, *, sample: Sampling | None = None, timeout: float | None = None
+    ) -> list[Translated]:
+        return await self._read(*to_translate(texts, sample), timeout)
+
+    async def align(self, texts: Texts, *, timeout: float | None = None) -> list[Aligned]:
+        return await self._read(ALIGNED, paired(texts, None), timeout)
 
     async def _read(self, kind: Kind[A], rows: Sequence[Row], timeout: float | None) -> list[A]:
         signature = kind.signature or DEFAULT_SIGNATURE

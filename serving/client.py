@@ -18,6 +18,7 @@ from typing import Any
 
 import grpc
 
+from models.answer_kind import A, Kind
 from models.answers import (
     CHOSEN,
     CLASSIFIED,
@@ -28,26 +29,35 @@ from models.answers import (
     SIMILAR,
     SPAN_ANSWER,
     TAGGED,
-    A,
     Chosen,
     Classified,
     Embedded,
     Filled,
-    Kind,
     MultiClassified,
     Number,
     Similar,
     SpanAnswer,
     Tagged,
 )
+from models.translated import ALIGNED, Aligned, Sampling, Translated
 from serving.asking import Answers, ClientTls, Metadata, RowAnswer, VersionStatus, available, metadata_of, statuses
 from serving.async_client import AsyncClient
 from serving.connection import ROUNDS, Connection, stubs
 from serving.contract import DEFAULT_SIGNATURE
 from serving.failures import Deadline, ServingError
-from serving.rows import Row, Text, Texts, columns_of, of_choices, paired
+from serving.rows import Row, Text, Texts, columns_of, of_choices, paired, to_translate
 
-__all__ = ["Answers", "AsyncClient", "Client", "ClientTls", "Metadata", "RowAnswer", "ServingError", "VersionStatus"]
+__all__ = [
+    "Answers",
+    "AsyncClient",
+    "Client",
+    "ClientTls",
+    "Metadata",
+    "RowAnswer",
+    "Sampling",
+    "ServingError",
+    "VersionStatus",
+]
 
 
 class _Running:
@@ -173,6 +183,18 @@ class Client(Connection):
     def embed(self, texts: Texts, *, timeout: float | None = None) -> list[Embedded]:
         """The vector of each text, by a model of the task similarity or matching."""
         return self._read(EMBEDDED, paired(texts, None), timeout)
+
+    def translate(self, texts: Texts, *, sample: Sampling | None = None, timeout: float | None = None) -> list[Translated]:
+        """The translation of each text, by a model of the task translation.
+
+        Args:
+          sample: how to draw one by chance, in place of the best.
+        """
+        return self._read(*to_translate(texts, sample), timeout)
+
+    def align(self, texts: Texts, *, timeout: float | None = None) -> list[Aligned]:
+        """The translation of each text, and what each of its pieces looked at, by a model of the task translation."""
+        return self._read(ALIGNED, paired(texts, None), timeout)
 
     def _read(self, kind: Kind[A], rows: Sequence[Row], timeout: float | None) -> list[A]:
         signature = kind.signature or DEFAULT_SIGNATURE

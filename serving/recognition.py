@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from models.answers import KINDS, Kind
+from models.answer_kind import Kind
+from models.answers import KINDS
 
 CHOICES = "choices"
 
@@ -51,8 +52,9 @@ def text_keys(kind: Kind[Any], signature: Signature) -> tuple[str, ...]:
 
 
 def _takes(kind: Kind[Any], signature: Signature) -> bool:
-    given = signature.inputs
-    if not set(kind.inputs) - set(kind.optional) <= set(given) <= set(kind.inputs):
+    given = {name: spec for name, spec in signature.inputs.items() if name not in kind.numbers}
+    numbers = {name: signature.inputs[name].dtype for name in kind.numbers if name in signature.inputs}
+    if numbers != kind.numbers or not set(kind.inputs) - set(kind.optional) <= set(given) <= set(kind.inputs):
         return False
     return all(_is_text(spec, rank=2 if name == CHOICES else 1) for name, spec in given.items())
 

@@ -9,13 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from models.answer_kind import Kind
+from models.translated import SAMPLED, TRANSLATED, Sampling, Translated
 from serving.recognition import CHOICES
 from serving.wire import as_array, encoded
 
 Text = str | bytes
 Texts = Text | Sequence[Text]
-Row = Mapping[str, Text | Sequence[Text]]
-"""The texts of a row by their names in the model's signature; the choices are a list of texts."""
+Row = Mapping[str, Text | Sequence[Text] | np.generic]
+"""The texts of a row by their names in the model's signature; the choices are a list of texts. What is no text is a number
+of numpy's, for a signature takes no other type than its own."""
 
 
 def as_texts(texts: Texts) -> list[bytes]:
@@ -39,6 +42,12 @@ def of_choices(text: Text, choices: Sequence[Text], second: Text | None) -> Row:
     return {"text": text, **({} if second is None else {"text_2": second}), CHOICES: list(choices)}
 
 
+def to_translate(texts: Texts, sample: Sampling | None) -> tuple[Kind[Translated], list[Row]]:
+    """How texts are asked, and their rows: for the best translations, or for some that are drawn."""
+    rows = paired(texts, None)
+    return (TRANSLATED, rows) if sample is None else (SAMPLED, [{**row, **sample.numbers()} for row in rows])
+
+
 def columns_of(rows: Sequence[Row]) -> dict[str, np.ndarray]:
     """The inputs of a request. A row that has fewer choices than another gets empty texts after its last."""
     keys = set(rows[0])
@@ -47,7 +56,10 @@ def columns_of(rows: Sequence[Row]) -> dict[str, np.ndarray]:
     columns: dict[str, Any] = {key: [row[key] for row in rows] for key in rows[0]}
     if CHOICES in columns:
         columns[CHOICES] = list(zip(*itertools.zip_longest(*columns[CHOICES], fillvalue=b""), strict=True))
-    return {key: as_array(column) for key, column in columns.items()}
+    return {
+        key: np.asarray(column) if isinstance(column[0], np.generic) else as_array(column)
+        for key, column in columns.items()
+    }
 
 
 def parts(sizes: Sequence[int], max_rows: int, max_bytes: int) -> list[slice]:

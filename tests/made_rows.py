@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import translations
 
 from components.held_out.rows import ID, Description, HeldOutRows, column_name
 from models.task import get_task
@@ -15,7 +16,7 @@ from pipeline.config import CHOICES, task_names
 CLASSES = ("bad", "fair", "good")
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 PHRASES = ("the cat", "a dog.", "Café 北京", "🎬", "", "old cat")
-TASKS = tuple(task_names())
+TASKS = tuple(sorted({*task_names(), "translation"}))
 
 
 def make(
@@ -32,7 +33,8 @@ def make(
     for name, values in outputs.items():
         for what, column in zip(("label", "prediction", "weight"), values, strict=True):
             columns[column_name(name, what)] = [one.tolist() if isinstance(one, np.ndarray) else one for one in column]
-    return HeldOutRows(pa.table(columns), Description.of(get_task(task), labels, tuple(texts)))
+    described = translations.TASK if task == "translation" else get_task(task)
+    return HeldOutRows(pa.table(columns), Description.of(described, labels, tuple(texts)))
 
 
 def random_rows(task: str, count: int, seed: int = 0, skill: float = 0.6) -> HeldOutRows:
@@ -81,6 +83,8 @@ def random_rows(task: str, count: int, seed: int = 0, skill: float = 0.6) -> Hel
             for knew, right in zip(knows, golds, strict=True)
         ]
         return make(task, {"": ([[str(text) for text in right] for right in golds], given, ones)}, two)
+    if task == "translation":
+        return make(task, translations.random_outputs(count, asked, chance, skill), {"text": two["text"]})
     assert task == "pretraining"
     guesses = asked.integers(0, 8, size=count).astype(np.float32)
     right, loss, zeros = chance.random(count) * skill, chance.random(count) * 3, np.zeros(count)

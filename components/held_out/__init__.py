@@ -4,7 +4,7 @@
     rows.py         the file, and what it says of itself
     scores.py       every metric again, with the interval that a bootstrap gives it
     outcomes.py     which answers are right, the worst mistakes, what changed between two models
-    curves.py       what the pictures of plots.py are drawn from
+    curves.py       what the pictures of plots.py are drawn from; translation_plots.py has those of translations
     error_table.py  the worst mistakes as a page
 
 Reading needs no TensorFlow.

@@ -12,6 +12,7 @@ from models import answer_scores, tags
 from models.ranks import ranks
 from models.score_families import FAMILIES
 from models.scores import entity_score, places_in_order
+from models.translation_scores import sentence_chrf
 from pipeline.config import CHOICES, TEXT_KEYS
 from pipeline.errors import BertlineError
 
@@ -176,6 +177,14 @@ def _of_answers(rows: HeldOutRows) -> Iterable[Outcome]:
         yield Outcome(exact == 1, 1 - f1, " | ".join(right) or "(no answer)", answer or "(no answer)")
 
 
+def _of_translations(rows: HeldOutRows) -> Iterable[Outcome]:
+    """Badness is 1 less the translation's own chrF: a text may be said well in other words, and is not right or wrong."""
+    for reference, given in zip(rows.label(), rows.prediction(), strict=True):
+        alike = given == reference  # texts without a letter have no chrF
+        badness = 0.0 if alike else 1 - sentence_chrf(given, reference) / 100
+        yield Outcome(None, badness, reference or _NOTHING, given or _NOTHING)
+
+
 def _of_search(rows: HeldOutRows) -> Iterable[Outcome]:
     """Badness is 1 less 1 / the place at which the own text was found."""
     names, texts = rows.label(), [str(row[TEXT_KEYS[1]]) for row in rows.texts]
@@ -205,4 +214,5 @@ _OUTCOMES: Mapping[str, Callable[[HeldOutRows], Iterable[Any]]] = {
     "regression": _of_numbers,
     "similarity": _of_order,
     "tagging": _of_entities,
+    "translation": _of_translations,
 }

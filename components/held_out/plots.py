@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from components.held_out.curves import BINS, Curve, calibration, mean_curve, precision_recall, roc
 from components.held_out.rows import HeldOutRows
+from components.held_out.translation_plots import lengths_of_translations, scores_by_length
 from components.plots import new_figure
 
 _MOST_LINES = 10
@@ -34,6 +35,9 @@ def pictures(rows: HeldOutRows) -> dict[str, Figure]:
     if task in ("regression", "similarity"):
         kept = rows.weight() > 0
         found["predicted_and_true.png"] = predicted_and_true(rows.label()[kept], rows.prediction()[kept])
+    if task == "translation":
+        found["scores_by_length.png"] = scores_by_length(rows)
+        found["lengths_of_translations.png"] = lengths_of_translations(rows)
     if rows.description.text_keys:
         found["lengths.png"] = lengths(rows)
     return found

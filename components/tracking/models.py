@@ -9,7 +9,8 @@ from typing import Any
 from components.publish import Pushed, model_digest
 from components.tracking.journal import Operation
 from components.tracking.registry import CANDIDATE, CHAMPION
-from models.answers import plain
+from models.answer_kind import plain
+from models.answers import kind_for
 from pipeline.config import Config
 from serving.contract import read_card
 
@@ -41,12 +42,11 @@ def _described(name: str, folder: Path, digest: str, aliases: Sequence[str]) -> 
 def _sample(folder: Path) -> dict[str, Any]:
     """A request that the model brings along, and its answer as a caller of the registered model gets it."""
     from components.serve_check import read_samples
-    from models.task import get_task
 
     samples = read_samples(folder)
     if not samples:
         return {}
     sample = samples[len(samples) // 2]
     asked, given = ({key: value[0] for key, value in part.items()} for part in (sample.inputs, sample.outputs))
-    as_json = get_task(read_card(folder)["task"]).plain or plain
-    return {"example": plain(asked), "answer": as_json(given)}
+    kind = kind_for(read_card(folder)["task"])
+    return {"example": plain(asked), "answer": (kind.plain if kind else plain)(given)}

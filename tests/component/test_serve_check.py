@@ -116,5 +116,10 @@ def test_numbers_may_differ_by_rounding_and_texts_not_at_all():
     assert differences(expected, near)[0] == []
     far = {"value": np.float32([1.00005, np.nan]), "label": np.array([b"b"], object)}
     assert len(differences(expected, far)[0]) == 2
+    infinite = {"value": np.float32([-np.inf, np.nan])}
+    assert differences(infinite, dict(infinite)) == ([], 0.0)
+    for now in (-5.0, np.inf, np.nan):
+        assert differences({"value": np.float32([-np.inf])}, {"value": np.float32([now])})[0]
+        assert differences({"value": np.float32([now])}, {"value": np.float32([-np.inf])})[0]
     assert "in place of" in differences(expected, {"value": expected["value"]})[0][0]
     assert "[1]" in differences(expected, {**expected, "value": np.float32([1.0])})[0][0]

@@ -20,12 +20,13 @@ from tiny_models import EVERY, make
 
 from models import answers
 from models.answers import EMBED, KINDS
+from models.translated import ALIGNED, SAMPLED, TRANSLATED, Sampling
 from pipeline.errors import BertlineError
 from serving import wire
 from serving.asking import Answers, Asking, ClientTls, checked_address, metadata_of, statuses
 from serving.failures import FIRST_PAUSE, LONGEST_PAUSE, Deadline, Place, ServingError, explained, pause_before
 from serving.recognition import Signature, TensorSpec, UnknownKindError, kind_of, text_keys
-from serving.rows import columns_of, joined, of_choices, paired, parts, row_sizes
+from serving.rows import columns_of, joined, of_choices, paired, parts, row_sizes, to_translate
 from serving.wire import MESSAGES, SCHEMA, as_array, fill_tensor, read_tensor
 
 PLACE = Place("localhost:8500", "reviews")
@@ -310,7 +311,8 @@ def test_every_task_is_told_by_the_signature_of_its_served_model(signatures, tin
 def test_no_task_of_the_line_is_left_out():
     folder = Path(answers.__file__).parent / "tasks"
     tasks = sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__")
-    assert tasks == sorted({tiny.task for tiny in EVERY}) == sorted(task for kind in KINDS for task in kind.tasks)
+    known = sorted(task for kind in KINDS for task in kind.tasks)
+    assert sorted({*tasks, "translation"}) == sorted({*(tiny.task for tiny in EVERY), "translation"}) == known
 
 
 def test_a_foreign_or_ambiguous_signature_is_told_and_not_guessed(signatures):
@@ -327,6 +329,31 @@ def test_a_foreign_or_ambiguous_signature_is_told_and_not_guessed(signatures):
             kind_of(Signature(inputs, outputs))
     more = {**classified.outputs, "logits": TensorSpec("float32", (None, 2))}
     assert kind_of(Signature({"text": TensorSpec("string", None)}, more)).call == "classify"
+
+
+def test_translations_are_told_by_their_signatures_and_drawn_ones_by_their_numbers():
+    text, numbers = {"text": TensorSpec("string", (None,))}, {
+        "temperature": TensorSpec("float32", (None,)), "top_k": TensorSpec("int32", (None,)),
+        "top_p": TensorSpec("float32", (None,)), "seed": TensorSpec("int64", (None,)),
+    }  # fmt: skip
+    best, drawn = (dict.fromkeys(kind.outputs, TensorSpec("string", None)) for kind in (TRANSLATED, SAMPLED))
+    assert kind_of(Signature(text, best)) is TRANSLATED
+    assert kind_of(Signature({**text, **numbers}, drawn)) is SAMPLED
+    assert kind_of(Signature(text, dict.fromkeys(ALIGNED.outputs, TensorSpec("string", None)))) is ALIGNED
+    for inputs in (text, {**text, "seed": numbers["seed"]}, {**text, **numbers, "seed": TensorSpec("int32", (None,))}):
+        with pytest.raises(UnknownKindError, match="none of a task"):
+            kind_of(Signature(inputs, drawn))
+
+
+def test_numbers_beside_texts_keep_the_types_of_their_signature():
+    rows = to_translate(["a", "b"], Sampling(top_k=3, seed=1))[1]
+    columns = columns_of(rows)
+    assert {name: columns[name].dtype.name for name in SAMPLED.numbers} == SAMPLED.numbers
+    assert columns["seed"].tolist() == [1, 1] and columns["text"].tolist() == [b"a", b"b"]
+    assert row_sizes(columns) == [11 + 4 + 4 + 4 + 8] * 2
+    with pytest.raises(ValueError, match="top_p above 0 and 1 at most.*Received: .*top_p=0"):
+        Sampling(top_p=0)
+    assert Sampling(seed=np.int64(7)).numbers()["seed"] == 7
 
 
 def test_metadata_and_status_are_read_from_the_real_messages():
@@ -383,6 +410,17 @@ def test_answers_are_in_the_users_terms():
         "answer": b"the", "start": 4, "end": 7, "score": 0.75, "margin": -1.0, "n_best": [b"the", b"", b""],
         "n_best_scores": [0.75, 0.25, 0.0], "n_best_starts": [4, 0, 0], "n_best_ends": [7, 0, 0],
     }  # fmt: skip
+    translated = {
+        "translation": "une façon".encode(), "score": np.float32(-0.5), "n_best": ["une façon".encode(), b"", b"x", b""],
+        "n_best_scores": np.float32([-0.5, -1, -np.inf, 0]),
+    }  # fmt: skip
+    found = TRANSLATED.read(translated)
+    assert (found.text, found.score, str(found)) == ("une façon", -0.5, "une façon")
+    assert (
+        found.n_best == (("une façon", -0.5), ("", -1.0)) and found.listed(9) == "  -0.500  une façon\n  -1.000  (nothing)"
+    )
+    empty = {"translation": b"", "score": 0.0, "n_best": [b""], "n_best_scores": [0.0]}
+    assert TRANSLATED.read(empty).n_best == (("", 0.0),)  # a text of nothing may be translated so, and for certain
     found = answers.SPAN_ANSWER.read(span)
     assert (found.text, found.start, found.end, found.score) == ("the", 4, 7, 0.75)
     assert found.n_best == (answers.Span("the", 4, 7, 0.75), answers.Span("", 0, 0, 0.25))

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.answers import plain
+from models.answer_kind import plain
 from pipeline import predict_file
 from pipeline.errors import BertlineError
 from pipeline.predict import BATCH, Found, Loaded

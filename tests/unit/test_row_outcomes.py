@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from made_rows import CLASSES, TAGS, TASKS, make, random_rows
+from sacrebleu import sentence_chrf
 
 from components.held_out.outcomes import Outcome, flips, outcomes, worst
 from pipeline.config import CHOICES
@@ -67,6 +68,18 @@ def test_answers():
     found = of("answering", {"": ([["the cat", "cat"], [""]], ["a cat sat", ""], ONES[:2])})
     assert found[0] == (False, pytest.approx(1 / 3), "the cat | cat", "a cat sat")
     assert found[1] == Outcome(True, 0.0, "(no answer)", "(no answer)")
+
+
+def test_a_translation_is_better_or_worse_and_never_right_or_wrong():
+    references, given = ["The cat sat.", "one", "", "🎬 a"], ["The cat ran.", "one", "", ""]
+    outputs = {"": (references, given, np.ones(4)), "greedy": (references, references, np.ones(4))}
+    numbers = {name: (np.zeros(4), np.zeros(4), np.ones(4)) for name in ("token_loss", "token_right")}
+    found = of("translation", {**outputs, **numbers})
+    chrf = sentence_chrf("The cat ran.", ["The cat sat."]).score
+    assert found[0] == (None, pytest.approx(1 - chrf / 100, abs=1e-9), "The cat sat.", "The cat ran.") and 0 < chrf < 100
+    assert found[1] == Outcome(None, 0.0, "one", "one")
+    assert found[2] == Outcome(None, 0.0, "(nothing)", "(nothing)")
+    assert found[3] == Outcome(None, 1.0, "🎬 a", "(nothing)")
 
 
 def test_a_search_tells_what_was_found_instead():

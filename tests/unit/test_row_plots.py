@@ -7,16 +7,19 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from made_rows import CLASSES, TASKS, make, random_rows
+from sacrebleu import corpus_bleu, corpus_chrf
 from sklearn import metrics as sklearn_metrics
 
 from components.held_out.curves import calibration, mean_curve, precision_recall, roc
 from components.held_out.error_table import MOST_CHARACTERS, error_json, error_table
 from components.held_out.outcomes import worst
 from components.held_out.plots import pictures, roc_curves
+from components.held_out.translation_plots import groups_by_length
 from components.plots import timeline
 
 CURVES = {"precision_recall.png", "roc.png", "reliability.png"}
 NUMBERS = {"predicted_and_true.png"}
+TRANSLATIONS = {"scores_by_length.png", "lengths_of_translations.png"}
 
 
 @pytest.mark.parametrize("digits", [1, 9])
@@ -51,14 +54,41 @@ def test_calibration_is_counted_in_bins():
 @pytest.mark.parametrize("task", TASKS)
 def test_every_task_has_the_pictures_that_make_sense_for_it(task):
     found = pictures(random_rows(task, 80))
-    expected = {"classification": CURVES, "multilabel": CURVES, "regression": NUMBERS, "similarity": NUMBERS}.get(
-        task, set()
-    )
+    expected = {
+        "classification": CURVES,
+        "multilabel": CURVES,
+        "regression": NUMBERS,
+        "similarity": NUMBERS,
+        "translation": TRANSLATIONS,
+    }.get(task, set())
     assert set(found) == expected | ({"lengths.png"} if task != "pretraining" else set())
     for figure in found.values():
         file = io.BytesIO()
         figure.savefig(file)
         assert file.getvalue().startswith(b"\x89PNG")
+
+
+def test_translations_of_like_length_are_measured_together():
+    rows = random_rows("translation", 200)
+    kept = np.flatnonzero(rows.weight() > 0)
+    found = groups_by_length(rows)
+    assert len(found) > 3 and sum(group.rows for group in found) == len(kept)
+    assert all(one.last < other.first for one, other in zip(found, found[1:], strict=False))
+    words = np.asarray([len(text.split()) for text in rows.label()])
+    for group in found:
+        chosen = [row for row in kept if group.first <= words[row] <= group.last]
+        pair = [rows.prediction()[row] for row in chosen], [[rows.label()[row] for row in chosen]]
+        assert group.scores == pytest.approx({"Bleu": corpus_bleu(*pair).score, "Chrf": corpus_chrf(*pair).score}, abs=1e-9)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_few_translations_or_none_have_pictures_too(count):
+    texts = ["a b", "", "北京"][:count]
+    outputs = {name: (texts, texts, [1.0] * count) for name in ("", "greedy")}
+    numbers = {name: ([0.0] * count, [0.5] * count, [1.0] * count) for name in ("token_loss", "token_right")}
+    rows = make("translation", {**outputs, **numbers}).take(range(count))
+    for figure in pictures(rows).values():
+        figure.savefig(io.BytesIO())
 
 
 def legend(figure):

@@ -3,6 +3,7 @@
 import entities
 import numpy as np
 import pytest
+import sacrebleu
 from made_rows import TAGS, TASKS, make, random_rows
 from scipy import stats
 from sklearn import metrics as sklearn_metrics
@@ -129,6 +130,27 @@ def test_answers_are_scored_as_by_squads_own_evaluation():
             "no_answer_exact_match": exact[~some].mean(),
         },
         abs=1e-6,
+    )
+
+
+def test_translations_are_scored_as_by_sacrebleu_and_pieces_by_their_weights():
+    rows = random_rows("translation", 300)
+    kept = np.flatnonzero(rows.weight() > 0)
+    references = [rows.label()[row] for row in kept]
+    texts = {of: [rows.prediction(of)[row] for row in kept] for of in ("", "greedy")}
+    pieces = rows.weight("token_loss")
+    loss = np.average(rows.prediction("token_loss"), weights=pieces)
+    assert len(kept) < 300 and scores(rows) == close(
+        {
+            "bleu": sacrebleu.corpus_bleu(texts[""], [references]).score,
+            "chrf": sacrebleu.corpus_chrf(texts[""], [references]).score,
+            "greedy_bleu": sacrebleu.corpus_bleu(texts["greedy"], [references]).score,
+            "greedy_chrf": sacrebleu.corpus_chrf(texts["greedy"], [references]).score,
+            "cross_entropy": loss,
+            "perplexity": np.exp(loss),
+            "token_accuracy": np.average(rows.prediction("token_right"), weights=pieces),
+        },
+        abs=1e-9,
     )
 
 

@@ -1,0 +1,75 @@
+"""The options that say what is wanted of a model, as one value. It imports nothing that `--help` would wait for."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipeline.errors import BertlineError
+
+if TYPE_CHECKING:
+    from pipeline.predict import Wanted
+
+_OPTIONS = (
+    click.option("--mask", is_flag=True, help="Fill each [MASK] of the texts, by a pre-trained model."),
+    click.option("--embed", is_flag=True, help="The vector of each text, by a model of the task matching or similarity."),
+    click.option(
+        "--n-best",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Up to N translations of each text, the best first; no more than translation.n_best of the config.",
+    ),
+    click.option("--align", is_flag=True, help="Which piece of the source each piece of a translation looked at most."),
+    click.option("--sample", is_flag=True, help="Draw each translation by chance, in place of the best."),
+    click.option("--temperature", type=float, metavar="T", help="Of --sample: below 1 more likely pieces. [default: 1]"),
+    click.option("--top-k", type=int, metavar="K", help="Of --sample: only the K likeliest pieces. [default: 0, all]"),
+    click.option("--top-p", type=float, metavar="P", help="Of --sample: only the likeliest P of all. [default: 1]"),
+    click.option("--seed", type=int, metavar="N", help="Of --sample: draw alike each time. [default: another each time]"),
+)
+_WAYS = ("mask", "embed", "n_best", "align", "sample")
+_OF_SAMPLE = ("temperature", "top_k", "top_p", "seed")
+
+
+def wanted_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a command these options, and its function a `wanted`: a `pipeline.predict.Wanted`."""
+
+    @functools.wraps(command)
+    def called(**given: Any) -> Any:
+        ways = [name for name in _WAYS if given[name]]
+        numbers = {name: given[name] for name in _OF_SAMPLE if given[name] is not None}
+        most = given["n_best"]
+        rest = {name: value for name, value in given.items() if name not in (*_WAYS, *_OF_SAMPLE)}
+        if len(ways) > 1:
+            raise BertlineError(f"{' and '.join(map(_option, ways))} ask for different things; give one of them.")
+        if numbers and ways != ["sample"]:
+            raise BertlineError(f"{_option(next(iter(numbers)))} goes with --sample.")
+        return command(wanted=_wanted(ways[0] if ways else "", most, numbers), **rest)
+
+    for option in reversed(_OPTIONS):
+        called = option(called)
+    return called
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _wanted(way: str, most: int | None, numbers: Mapping[str, Any]) -> Wanted:
+    from models.answers import EMBED
+    from models.translated import ALIGN, SAMPLE, Sampling
+    from pipeline.predict import Wanted
+
+    if way == "sample":
+        try:
+            return Wanted(signature=SAMPLE, sample=Sampling(**numbers))
+        except ValueError as error:
+            raise BertlineError(f"--sample: {error}") from None
+    return {
+        "mask": Wanted(task="pretraining"),
+        "embed": Wanted(signature=EMBED),
+        "n_best": Wanted(task="translation", n_best=most),
+        "align": Wanted(signature=ALIGN),
+    }.get(way, Wanted())
