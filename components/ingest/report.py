@@ -82,7 +82,7 @@ class Tally:
 
     def as_report(self, files: Sequence[InputFile]) -> dict[str, Any]:
         return {
-            "files": [file.path for file in files],
+            "files": [path for file in files for path in file.paths],
             "rows": self.rows,
             "kept": {split: self.kept[split] for split in SPLITS},
             "digests": {split: f"{self.digests[split] % 2**128:032x}" for split in SPLITS},

@@ -134,7 +134,8 @@ def write_text(text: str, path: str) -> None:
 
 
 def count_shards(files: Sequence[InputFile]) -> int:
-    size = sum(os.path.getsize(file.path) * _LIKELY_EXPANSION.get(Path(file.path).suffix.lower(), 1) for file in files)
+    paths = [path for file in files for path in file.paths]
+    size = sum(os.path.getsize(path) * _LIKELY_EXPANSION.get(Path(path).suffix.lower(), 1) for path in paths)
     return max(1, math.ceil(size / SHARD_BYTES))
 
 

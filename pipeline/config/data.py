@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from pipeline.config.base import Frozen
 
-Formats = Literal["csv", "tsv", "jsonl", "parquet", "documents", "conll", "squad"]
+Formats = Literal["csv", "tsv", "jsonl", "parquet", "documents", "conll", "squad", "parallel"]
 LabelKind = Literal["class", "classes", "number", "index", "tags", "text"]
 """What a label is; the task says it. An index counts a row's choices from 0; tags are classes, one for each word; a text is
 one that is to be written."""
@@ -47,7 +47,8 @@ class DataConfig(Frozen):
     format: Formats | None = None
     """How the files are written; by default their ending says it (.gz and .bz2 are looked through). `documents` (.txt) is
     plain text; see `data.documents` and `data.sentences`. `conll` has a word and its tag a line, see `data.tags`. `squad`
-    is SQuAD's JSON, 1.1 or 2.0, for the task `answering`."""
+    is SQuAD's JSON, 1.1 or 2.0, for the task `answering`. `parallel` is two files that go together line by line: with
+    text: en and label: de, train.en.gz is named here, and train.de.gz stands beside it."""
     text: str | tuple[str, ...] = "text"
     """Column that holds the text; two columns, as [premise, hypothesis], for a task over pairs of texts."""
     choices: str | tuple[str, ...] = ()
@@ -57,8 +58,8 @@ class DataConfig(Frozen):
     """What `label` calls the first of the choices, where it numbers them. Letters (A, b) and names of columns are
     understood as well."""
     label: str | None = "label"
-    """Column that holds the class or the classes, the number to learn, which of the choices is right, or the tags of the
-    words; none for a task that learns from text alone."""
+    """Column that holds the class or the classes, the number to learn, which of the choices is right, the tags of the
+    words, or the text to be written; none for a task that learns from text alone."""
     label_delimiter: str = Field(default=",", min_length=1)
     """What stands between the classes of a row, for the task multilabel; a JSON list needs none."""
     documents: Literal["empty lines", "headings"] = "empty lines"
@@ -137,6 +138,8 @@ class DataConfig(Frozen):
             raise ValueError("give either `path`, or both `train` and `eval`")
         if self.label in self.text_columns.values():
             raise ValueError(f"`text` and `label` name the same column {self.label!r}")
+        if self.format == "parallel" and (len(self.text_columns) > 1 or self.label is None):
+            raise ValueError("of parallel files, `text` and `label` are the parts of their names that differ, as en and de")
         for column in self.choice_columns:
             if column == self.label or column in self.text_columns.values():
                 other = "label" if column == self.label else "text"
