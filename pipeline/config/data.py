@@ -85,6 +85,12 @@ class DataConfig(Frozen):
     """The classes, in order. By default those that the training rows have; naming them makes a typo an anomaly."""
     exclude: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Rows to leave out on purpose: column -> values. They are counted, not quarantined."""
+    max_words: int | None = Field(default=None, ge=1)
+    """Leave out training rows with a text of more words, on either side of a translation. They are counted, not
+    quarantined, and held-out rows are all kept. 200 by default for the task translation."""
+    max_word_ratio: float | None = Field(default=None, ge=1)
+    """Of the task translation: leave out training rows of which one side has more than so many times the words of the
+    other, for they are hardly translations. A Chinese or Japanese character counts as a word. 9 by default."""
     split: SplitConfig = SplitConfig()
     incomplete: Literal["stop", "quarantine"] = "stop"
     """A row with an empty text or no label stops the line before training, or goes to the quarantine file."""
@@ -157,4 +163,4 @@ class ValidationConfig(Frozen):
     """Largest change of any class's share against the last accepted run; of labels that are numbers, their largest
     Jensen-Shannon divergence."""
     length_drift: float = Field(default=0.1, gt=0, le=1)
-    """Largest Jensen-Shannon divergence of the text lengths against the last accepted run."""
+    """Largest Jensen-Shannon divergence of the text lengths against the last accepted run; also of texts to be written."""

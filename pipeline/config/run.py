@@ -72,7 +72,7 @@ class Config(Frozen):
 
     @model_validator(mode="after")
     def _slices_are_not_reserved(self) -> Config:
-        reserved = {*TEXT_KEYS, CHOICES, "label", "words", "length"} & set(self.evaluation.slices)
+        reserved = {*TEXT_KEYS, CHOICES, "label", "label_words", "words", "length"} & set(self.evaluation.slices)
         if reserved:
             raise ValueError(
                 f"evaluation.slices: {sorted(reserved)} are names of our own; texts are sliced by length anyway"
