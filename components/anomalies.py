@@ -9,10 +9,10 @@ from typing import Any
 
 import tensorflow_data_validation as tfdv
 from tensorflow_metadata.proto.v0.anomalies_pb2 import Anomalies, AnomalyInfo
-from tensorflow_metadata.proto.v0.schema_pb2 import BYTES, Schema
+from tensorflow_metadata.proto.v0.schema_pb2 import Schema
 from tensorflow_metadata.proto.v0.statistics_pb2 import DatasetFeatureStatisticsList, FeatureNameStatistics
 
-from components.ingest.rows import LACKING
+from components.ingest.rows import LACKING, MISSING_TARGET
 
 Statistics = Mapping[str, DatasetFeatureStatisticsList]
 """Split -> its statistics."""
@@ -28,6 +28,11 @@ _ABSENT = {AnomalyInfo.FEATURE_TYPE_LOW_FRACTION_PRESENT, AnomalyInfo.SCHEMA_MIS
 _IGNORED = {
     AnomalyInfo.ENUM_TYPE_UNEXPECTED_STRING_VALUES,  # told by `_unknown_classes`, which sees more
     AnomalyInfo.COMPARATOR_CONTROL_DATA_MISSING,  # a gap in the baseline is no fault of this data
+}
+_MEASURED = {  # feature -> what it is, its unit, and the setting that bounds its drift
+    "label": ("labels", "", "label_drift"),
+    "words": ("text lengths", " words", "length_drift"),
+    "label_words": ("lengths of the target texts", " words", "length_drift"),
 }
 
 
@@ -77,7 +82,7 @@ def _explain_split(
         yield Anomaly(split, "", "there are no rows", "Name files that have some, or change data.split.")
         return
     for feature in schema.feature:
-        if feature.name == "label" and feature.type == BYTES:
+        if feature.name == "label" and feature.HasField("string_domain"):  # a label that is a text is no class
             yield from _unknown_classes(split, feature.string_domain.value, current, report)
     measured = {drift.path.step[0]: drift.drift_measurements[0] for drift in found.drift_skew_info}
     for info in sorted(found.anomaly_info.values(), key=lambda info: info.path.step[0]):
@@ -119,6 +124,8 @@ def _absent(split: str, name: str, current: DatasetFeatureStatisticsList, report
     rows, feature = _rows(current), _feature(current, name)
     lacking = rows - (getattr(feature, feature.WhichOneof("stats")).common_stats.num_non_missing if feature else 0)
     what = LACKING.get(name, f"missing {name}")
+    if name == "label" and MISSING_TARGET in report["incomplete"]:
+        what = MISSING_TARGET
     places = report["incomplete"].get(what)
     first = f"; the first of {places['rows']:,} in all splits: {_listed(places['first'])}" if places else ""
     return Anomaly(
@@ -147,7 +154,7 @@ def _label_drift(
 def _number_drift(
     split: str, name: str, measured: Any, current: DatasetFeatureStatisticsList, previous: DatasetFeatureStatisticsList
 ) -> Anomaly:
-    what, unit, bound = ("labels", "", "label_drift") if name == "label" else ("text lengths", " words", "length_drift")
+    what, unit, bound = _MEASURED[name]
     return Anomaly(
         split,
         name,

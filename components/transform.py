@@ -19,7 +19,7 @@ from tfx.utils import io_utils, json_utils
 
 from components.artifacts import Vocabulary
 from components.schema import labels_of
-from components.vocabulary import VOCABULARY_FILE
+from components.vocabulary import TARGET_VOCABULARY_FILE, VOCABULARY_FILE
 from models.inputs import as_numbers
 from models.task import MISSING, Context, get_task, raw_features
 from models.text import TextEncoder
@@ -31,24 +31,30 @@ def preprocessing_fn(inputs: Mapping[str, Any], custom_config: Mapping[str, Any]
 
     Args:
       inputs: raw features of a batch, each sparse, ragged or dense.
-      custom_config: `task` (its name), `text` (JSON of the `TextConfig`) and `text_keys`; `Executor` adds `vocab_path` and
-        `labels`.
+      custom_config: `task` (its name), `text` (JSON of the `TextConfig`) and `text_keys`; `Executor` adds `vocab_path`,
+        `target_vocab_path` and `labels`.
     """
     text = TextConfig.model_validate_json(custom_config["text"])
-    # Tracked, so that the vocabulary becomes an asset of the transform graph.
-    encoder = tft.make_and_track_object(
-        lambda: TextEncoder.from_config(custom_config["vocab_path"], text), name="text_encoder"
-    )
-    tft.annotate_asset(VOCABULARY_FILE, VOCABULARY_FILE)
     task = get_task(custom_config["task"])
+    encoder, target = _tracked(custom_config["vocab_path"], text, "text_encoder"), None
+    if task.label == "text":
+        target = _tracked(custom_config["target_vocab_path"], text, "target_encoder") if text.separate else encoder
     columns = {
         name: as_numbers(as_ragged(inputs[name])) if raw.is_list else first_values(inputs[name])
         for name, raw in raw_features(task, custom_config["text_keys"]).items()
     }
-    context = Context(encoder, tuple(custom_config["labels"]), text_keys=tuple(custom_config["text_keys"]))
+    labels, text_keys = (tuple(custom_config[name]) for name in ("labels", "text_keys"))
+    context = Context(encoder, labels, text_keys=text_keys, target=target)
     features = task.features(columns, context)
     # A tf.train.Example has integers of 64 bits only.
     return {name: tf.cast(x, tf.int64) if x.dtype == tf.int32 else x for name, x in features.items()}
+
+
+def _tracked(vocab_path: str, text: TextConfig, name: str) -> TextEncoder:
+    """A TextEncoder that is tracked, so that its vocabulary becomes an asset of the transform graph."""
+    file_name = os.path.basename(vocab_path)
+    tft.annotate_asset(file_name, file_name)
+    return tft.make_and_track_object(lambda: TextEncoder.from_config(vocab_path, text), name=name)
 
 
 def as_ragged(column: tf.SparseTensor | tf.RaggedTensor) -> tf.RaggedTensor:
@@ -67,6 +73,12 @@ def vocabulary_of(transform_graph_uri: str) -> str:
     return tft.TFTransformOutput(transform_graph_uri).vocabulary_file_by_name(VOCABULARY_FILE)
 
 
+def target_vocabulary_of(transform_graph_uri: str) -> str:
+    """Path of the vocabulary of the texts that are written: that of the others, where there is no second one."""
+    second = tft.TFTransformOutput(transform_graph_uri).vocabulary_file_by_name(TARGET_VOCABULARY_FILE)
+    return second or vocabulary_of(transform_graph_uri)
+
+
 class Executor(executor.Executor):
     """The stock executor, which knows of no artifacts beyond its own: the others reach the function as config."""
 
@@ -81,6 +93,7 @@ class Executor(executor.Executor):
         config = {
             **json_utils.loads(exec_properties["custom_config"]),
             "vocab_path": os.path.join(vocabulary, VOCABULARY_FILE),
+            "target_vocab_path": os.path.join(vocabulary, TARGET_VOCABULARY_FILE),
             "labels": labels_of(io_utils.get_only_uri_in_dir(schema)),
         }
         super().Do(input_dict, output_dict, {**exec_properties, "custom_config": json_utils.dumps(config)})

@@ -57,7 +57,8 @@ def make_schema(
     schema = Schema()
     types = {"string": BYTES, "float32": FLOAT, "int64": INT}
     of_label = {"label": types[LABELS[label].dtype]} if data.label else {}
-    kinds = dict.fromkeys(data.columns_of_texts, BYTES) | of_label | {"words": INT}
+    of_target = {"label_words": INT} if data.label and label == "text" else {}
+    kinds = dict.fromkeys(data.columns_of_texts, BYTES) | of_label | {"words": INT} | of_target
     for name, kind in kinds.items():
         # No shapes: a row may lack a feature, and it is for the gate to say so.
         feature = schema.feature.add(name=name, type=kind)
@@ -67,9 +68,9 @@ def make_schema(
         if name == "label" and least:
             feature.string_domain.value.extend(classes)
             feature.drift_comparator.infinity_norm.threshold = validation.label_drift
-        elif name == "label":
+        elif name == "label" and label != "text":
             feature.drift_comparator.jensen_shannon_divergence.threshold = validation.label_drift
-        if name == "words":
+        if name == "words" or name in of_target:
             feature.drift_comparator.jensen_shannon_divergence.threshold = validation.length_drift
     for name in slices:
         schema.feature.add(name=name, type=BYTES)

@@ -1,4 +1,5 @@
-"""The vocabulary: the file that the user or the checkpoint gives, or one learned from the training texts.
+"""The vocabulary: the file that the user or the checkpoint gives, or one learned from the training texts. Of a task that
+writes texts it is one for both sides, or one for each.
 
 Learning counts the words with the very ops that split them later, then joins the most frequent neighbours, starting
 from single characters (byte-pair encoding, written in WordPiece's notation). TensorFlow Text has a learner, but it
@@ -11,7 +12,7 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import tensorflow as tf
@@ -29,6 +30,8 @@ from pipeline.config import TextConfig
 from pipeline.errors import BertlineError
 
 VOCABULARY_FILE = "vocab.txt"
+TARGET_VOCABULARY_FILE = "target_vocab.txt"
+"""Of the language that is translated into, where it has a vocabulary of its own."""
 
 MAX_CHARACTERS = 100
 """Longer words teach nothing: the shorter of the two readings' limits makes them [UNK]."""
@@ -38,7 +41,9 @@ MAX_ALPHABET = 1000
 Pair = tuple[str, str]
 
 
-def learn_vocabulary(counts: Mapping[str, int], size: int, reserved: Sequence[str] = ()) -> list[str]:
+def learn_vocabulary(
+    counts: Mapping[str, int], size: int, reserved: Sequence[str] = (), *, setting: str = "data.text"
+) -> list[str]:
     """Learns WordPieces from words and how often each occurs.
 
     The special and the reserved pieces come first, then the alphabet by falling frequency, then longer pieces in the
@@ -48,10 +53,11 @@ def learn_vocabulary(counts: Mapping[str, int], size: int, reserved: Sequence[st
       counts: word -> occurrences; the words are normalised and split.
       size: pieces at most; a small corpus gives fewer, for whatever is joined must occur twice.
       reserved: pieces to have besides the special ones.
+      setting: what names the column of the texts.
     """
     kept = sorted((word, count) for word, count in counts.items() if len(word) <= MAX_CHARACTERS)
     if not kept:
-        raise BertlineError("data.text: the training texts hold no word, so no vocabulary can be learned from them.")
+        raise BertlineError(f"{setting}: the training texts hold no word, so no vocabulary can be learned from them.")
     first = list(dict.fromkeys((*SPECIAL_PIECES, *reserved)))
     room = size - len(first)
     alphabet = _alphabet(kept)[: min(room, max(MAX_ALPHABET, room // 2))]
@@ -129,17 +135,19 @@ class SplitIntoWords(beam.DoFn):
 
     def setup(self) -> None:
         text, kept = self._text, (*SPECIAL_PIECES, *self._text.reserved)
-        splitter = WordSplitter(lower=text.lower, reading=text.reading, strip_accents=text.strip_accents, kept=kept)
-        self._marks = [mark.encode() for mark in splitter.marks.values()]
+        joined: dict[str, Any] = {"joined": True} if text.joined else {}
+        splitter = WordSplitter(
+            lower=text.lower, reading=text.reading, strip_accents=text.strip_accents, kept=kept, **joined
+        )
+        self._marks = tuple(mark.encode() for mark in splitter.marks.values())
         self._split = tf.function(
             lambda texts: splitter(texts).flat_values, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
         )
 
     def process(self, texts: list[bytes]) -> Iterable[tuple[bytes, int]]:
         counts = collections.Counter(self._split(tf.constant(texts)).numpy().tolist())
-        for mark in self._marks:  # pieces that are kept whole teach nothing
-            counts.pop(mark, None)
-        yield from counts.items()
+        # Pieces that are kept whole teach nothing. Such a word ends with its mark, and may begin with that of a joined one.
+        yield from ((word, count) for word, count in counts.items() if not word.endswith(self._marks))
 
 
 def texts_of(record: bytes, text_keys: Sequence[str]) -> list[bytes]:
@@ -181,8 +189,28 @@ def count_words(
     return counts
 
 
+class Source(NamedTuple):
+    """What one vocabulary is made of."""
+
+    given: str | None
+    """Its file; without, it is learned from the texts."""
+    text_keys: list[str]
+    setting: str
+    """What names the column of the texts."""
+
+
+def sources_of(text: TextConfig, text_keys: Sequence[str], target_keys: Sequence[str]) -> dict[str, Source]:
+    """The vocabularies of a line by their file names: one for all texts, or one for each side of a translation."""
+    if not (text.separate and target_keys):
+        return {VOCABULARY_FILE: Source(text.vocab, [*text_keys, *target_keys], "data.text")}
+    return {
+        VOCABULARY_FILE: Source(text.vocab, [*text_keys], "data.text"),
+        TARGET_VOCABULARY_FILE: Source(text.target_vocab, [*target_keys], "data.label"),
+    }
+
+
 class Executor(base_beam_executor.BaseBeamExecutor):
-    """Validates and copies the given vocabulary, or learns one from the split `train`."""
+    """Validates and copies the given vocabularies, or learns them from the split `train`."""
 
     def Do(
         self,
@@ -192,27 +220,26 @@ class Executor(base_beam_executor.BaseBeamExecutor):
     ) -> None:
         text = TextConfig.model_validate_json(exec_properties["text"])
         folder = artifact_utils.get_single_uri(output_dict["vocabulary"])
-        if text.vocab:
-            pieces = read_vocabulary(text.vocab)
-        else:
-            train = artifact_utils.get_split_uri(input_dict["examples"], "train")
-            counts = count_words(
-                self._make_beam_pipeline,
-                os.path.join(train, "*"),
-                json.loads(exec_properties["text_keys"]),
-                text,
-                scratch=os.path.join(folder, "counts"),
-            )
-            pieces = learn_vocabulary(counts, text.vocab_size, text.reserved)
-            events.emit(events.Note(f"learned {len(pieces):,} pieces from {len(counts):,} different words"))
-        with fileio.open(os.path.join(folder, VOCABULARY_FILE), "wb") as file:
-            file.write("".join(f"{piece}\n" for piece in pieces).encode("utf-8"))
+        train = os.path.join(artifact_utils.get_split_uri(input_dict["examples"], "train"), "*")
+        keys = (json.loads(exec_properties[name]) for name in ("text_keys", "target_keys"))
+        for name, source in sources_of(text, *keys).items():
+            if source.given:
+                pieces = read_vocabulary(source.given)
+            else:
+                scratch = os.path.join(folder, "counts")
+                counts = count_words(self._make_beam_pipeline, train, source.text_keys, text, scratch)
+                pieces = learn_vocabulary(counts, text.vocab_size, text.reserved, setting=source.setting)
+                which = f" of {source.setting}" if text.separate else ""
+                events.emit(events.Note(f"learned {len(pieces):,} pieces from {len(counts):,} different words{which}"))
+            with fileio.open(os.path.join(folder, name), "wb") as file:
+                file.write("".join(f"{piece}\n" for piece in pieces).encode("utf-8"))
 
 
 class VocabularySpec(ComponentSpec):
     PARAMETERS = {
         "text": ExecutionParameter(type=str),
         "text_keys": ExecutionParameter(type=str),
+        "target_keys": ExecutionParameter(type=str),
         "vocab_digest": ExecutionParameter(type=str),
         "code": ExecutionParameter(type=str),
     }
@@ -221,25 +248,36 @@ class VocabularySpec(ComponentSpec):
 
 
 class VocabularyGen(base_beam_component.BaseBeamComponent):
-    """The vocabulary of the line.
+    """The vocabulary of the line, or the two of them.
 
     Args:
       examples: raw Examples; the split `train` is learned from.
       text: JSON of the `TextConfig`.
       text_keys: JSON list of the features that hold text.
-      vocab_digest: digest of the content of `text.vocab`, so that a changed file is not answered from the cache.
+      vocab_digest: digest of the content of `text.vocab` and `text.target_vocab`, so that a changed file is not answered
+        from the cache.
       code: fingerprint of the sources, for the same reason.
+      target_keys: JSON list of the features that hold texts which are to be written.
     """
 
     SPEC_CLASS = VocabularySpec
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)
 
-    def __init__(self, examples: types.BaseChannel, text: str, text_keys: str, vocab_digest: str, code: str) -> None:
+    def __init__(
+        self,
+        examples: types.BaseChannel,
+        text: str,
+        text_keys: str,
+        vocab_digest: str,
+        code: str,
+        target_keys: str = "[]",
+    ) -> None:
         super().__init__(
             VocabularySpec(
                 examples=examples,
                 text=text,
                 text_keys=text_keys,
+                target_keys=target_keys,
                 vocab_digest=vocab_digest,
                 code=code,
                 vocabulary=types.Channel(type=Vocabulary),

@@ -86,7 +86,8 @@ def create_pipeline(config: Config, *, push: bool = True) -> Pipeline:
         examples=examples,
         text=config.text.model_dump_json(exclude={"seq_len"}),
         text_keys=json.dumps(text_keys),
-        vocab_digest=file_fingerprint(config.text.vocab),
+        target_keys=json.dumps(["label"] if task.label == "text" else []),
+        vocab_digest=f"{file_fingerprint(config.text.vocab)} {file_fingerprint(config.text.target_vocab)}".strip(),
         code=code_fingerprint("components.vocabulary"),
     ).with_id("Vocabulary")
     # What is learned from: the rows themselves, or, of documents, pairs of sentences.
@@ -123,6 +124,7 @@ def create_pipeline(config: Config, *, push: bool = True) -> Pipeline:
             "model": config.model.model_dump_json(),
             "training": config.training.model_dump_json(),
             "pretraining": config.pretraining.model_dump_json() if pairs else "{}",
+            "translation": config.translation.model_dump_json() if task.label == "text" else "{}",
             "samples": config.serve_check.samples,
             "checkpoints": str(config.home / "checkpoints"),
             "checkpoint_digest": file_fingerprint(config.model.checkpoint),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import importlib.util
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,12 +17,11 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from components.encoder_run import SCHEME, find_run
-from models.checkpoints.formats import find
 from pipeline import glue
 from pipeline.config import Config, nearest, without_password
+from pipeline.config_defaults import apply_checkpoint_defaults, apply_task_defaults
 from pipeline.errors import BertlineError
 from pipeline.search_space import mistakes
-from serving.contract import ENCODER
 
 PRESET_FOLDER = Path(__file__).parent / "presets"
 
@@ -48,10 +46,10 @@ def load(source: str, overrides: Sequence[str] = (), *, workspace: str | None = 
     raw, lines = _written(path, overrides, workspace)
     if _names_a_run(raw):
         draft = copy.deepcopy(raw)  # every other mistake is told before a store is asked
-        _apply_task_defaults(draft)
+        apply_task_defaults(draft)
         _take_checkpoint_of_run(raw, _validated(draft, path, lines).tracking_uri)
-    _apply_checkpoint_defaults(raw)
-    _apply_task_defaults(raw)
+    apply_task_defaults(raw)  # first: what the task wants stands above what is usual from a checkpoint or from scratch
+    apply_checkpoint_defaults(raw)
     return _validated(raw, path, lines)
 
 
@@ -175,6 +173,7 @@ _PATH_KEYS = (
     ("data", "train"),
     ("data", "eval"),
     ("text", "vocab"),
+    ("text", "target_vocab"),
     ("model", "checkpoint"),
     ("push", "destination"),
 )
@@ -216,80 +215,6 @@ def _take_checkpoint_of_run(raw: dict[str, Any], tracking_uri: str) -> None:
         raise BertlineError(f"model.checkpoint: {error}") from None
     raw["model"]["checkpoint"] = str(run.model)
     raw["tracking"] = {**(raw.get("tracking") or {}), "encoder_run": run.run_id}
-
-
-def _apply_checkpoint_defaults(raw: dict[str, Any]) -> None:
-    """What a checkpoint says of its text and size is the default; the user's own word stands above it."""
-    model, text, training = (raw.get(key) for key in ("model", "text", "training"))
-    if not all(section is None or isinstance(section, dict) for section in (model, text, training)):
-        return  # the schema explains it better
-    checkpoint = (model or {}).get("checkpoint")
-    training = raw["training"] = dict(training or {})
-    training.setdefault("learning_rate", 5e-5 if checkpoint else 5e-4)
-    if not isinstance(checkpoint, str):
-        return
-    folder = Path(checkpoint)
-    if (folder / ENCODER).is_dir():  # a model that this line has pre-trained
-        folder = folder / ENCODER
-        model["checkpoint"] = str(folder)  # type: ignore[index]
-    try:
-        folder = find(folder).folder  # of a .keras file, the folder that it is in
-    except BertlineError as error:
-        raise BertlineError(f"model.checkpoint: {error}") from None
-    text = raw["text"] = dict(text or {})
-    if (folder / "vocab.txt").is_file():
-        text.setdefault("vocab", str(folder / "vocab.txt"))
-    if text.get("vocab") is None:
-        raise BertlineError(
-            f"model.checkpoint: {folder} has no vocab.txt; set text.vocab to the vocabulary it was trained with."
-        )
-    for key, value in checkpoint_text(folder).items():
-        text.setdefault(key, value)
-
-
-def _apply_task_defaults(raw: dict[str, Any]) -> None:
-    """Matching and pre-training read texts without labels, and the latter [MASK] in a request as one piece; answering reads
-    SQuAD's files."""
-    data, text = raw.get("data"), raw.setdefault("text", {})
-    if not isinstance(data, dict) or not isinstance(text, dict):
-        return
-    if raw.get("task") == "matching":
-        data.setdefault("label", None)
-    if raw.get("task") == "answering":
-        for key, value in (("label", None), ("format", "squad"), ("text", ["question", "context"])):
-            data.setdefault(key, value)
-        text.setdefault("seq_len", 384)
-        split = data.setdefault("split", {})
-        if isinstance(split, dict) and "column" not in split:
-            split.setdefault("group", "title")
-    if raw.get("task") == "pretraining":
-        data.setdefault("label", None)
-        text.setdefault("reading", "huggingface")
-        pretraining = raw.get("pretraining")
-        phases = pretraining.get("phases") if isinstance(pretraining, dict) else None
-        if isinstance(phases, list) and phases and isinstance(phases[-1], dict) and "seq_len" in phases[-1]:
-            text.setdefault("seq_len", phases[-1]["seq_len"])
-
-
-def checkpoint_text(folder: Path) -> dict[str, Any]:
-    """Settings of `text` that a checkpoint's `tokenizer_config.json` makes; none without one."""
-    path = folder / "tokenizer_config.json"
-    if not path.is_file():
-        return {}
-    try:
-        tokenizer = json.loads(path.read_text(encoding="utf-8"))
-        given = {key: tokenizer.get(key) for key in ("do_lower_case", "strip_accents", "tokenize_chinese_chars")}
-    except (ValueError, AttributeError) as error:
-        raise BertlineError(f"{path}: not a tokenizer's settings as JSON ({error}); fetch the file again.") from None
-    for key, value in given.items():
-        if not isinstance(value, bool | None):
-            raise BertlineError(f"{path}: {key} is {value!r}; it should be true or false.")
-    if given["tokenize_chinese_chars"] is False:
-        raise BertlineError(
-            f"{path}: tokenize_chinese_chars is false; only BERT's own way, each Chinese character a word, is supported."
-        )
-    lower = given["do_lower_case"] is not False
-    return {"reading": "huggingface", "lower": lower, "strip_accents": given["strip_accents"]}
 
 
 def _explain(error: ValidationError, path: Path, lines: Mapping[str, int]) -> list[str]:

@@ -154,7 +154,8 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
         "rows",
         (
             f"{rows.get('read', 0):,} read: {rows.get('train', 0):,} to train, {rows.get('eval', 0):,} held out,"
-            f" {rows.get('excluded', 0):,} left out on purpose, {rows.get('quarantined', 0):,} quarantined"
+            f" {rows.get('excluded', 0):,} left out on purpose{_by_settings(rows.get('left_out', {}))},"
+            f" {rows.get('quarantined', 0):,} quarantined"
         ),
     )
     majority = summary.baseline.get("majority") or {}
@@ -199,6 +200,16 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
     yield "time", f"{summary.seconds:.0f} s, {cached} of {len(summary.steps)} steps cached"
     if summary.log:
         yield "log", _short(summary.log)
+
+
+def _by_settings(counts: dict[str, int]) -> str:
+    """Which settings have left rows out, and how many each; nothing where there are none.
+
+    >>> _by_settings({"data.max_words": 1200, "data.exclude": 3})
+    ' (1,200 by data.max_words, 3 by data.exclude)'
+    """
+    shown = ", ".join(f"{count:,} by {setting}" for setting, count in counts.items())
+    return f" ({shown})" if shown else ""
 
 
 def _served(report: dict[str, Any]) -> str:

@@ -158,6 +158,7 @@ class LocalEngine(LocalDagRunner):
                 "read": report["rows"],
                 **report["kept"],
                 "excluded": report["excluded"],
+                "left_out": report["left_out"],
                 "quarantined": report["quarantined"],
             }
             if get_task(self._config.task).label != "classes":  # of several at once no one is always right

@@ -12,6 +12,8 @@ import json
 from functools import cache
 from pathlib import Path
 
+from pipeline.errors import BertlineError
+
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("pipeline", "components", "models", "serving")
 
@@ -37,6 +39,8 @@ def file_fingerprint(path: str | None) -> str:
     """Digest of a file, or of the weights and settings in a checkpoint's folder; empty without one."""
     if not path:
         return ""
+    if not Path(path).exists():
+        raise BertlineError(f"{path}: there is no such file or folder; correct the path in the config.")
     files = [Path(path)] if Path(path).is_file() else sorted(p for p in Path(path).iterdir() if p.is_file())
     digest = hashlib.sha256()
     for file in files:

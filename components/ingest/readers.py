@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from components.ingest import conll, delimited, documents, jsonl, parquet, squad
+from components.ingest import conll, delimited, documents, jsonl, parallel, parquet, squad
 from components.ingest.files import InputFile, find_files, nearest, readable
 from components.ingest.records import UNREADABLE, BadRow, Row, bad_row
 from pipeline.config import DataConfig
@@ -29,6 +29,7 @@ READERS: dict[str, Reader] = {
     "documents": Reader(documents.columns, documents.read),
     "conll": Reader(conll.columns, conll.read),
     "squad": Reader(squad.columns, squad.read),
+    "parallel": Reader(parallel.columns, parallel.read),
 }
 
 
@@ -85,5 +86,7 @@ def _missing_column(file: InputFile, data: DataConfig, name: str, setting: str, 
         return f"{file.path}: {setting}: plain text has no columns, so none {name!r}; {remedy}."
     if file.format == "conll":
         return f"{file.path}: {setting}: of CoNLL files only the word and its tag are read, so there is no {name!r}."
+    if file.format == "parallel":
+        return f"{file.path}: {setting}: parallel files are the columns {shown} and no others, so there is no {name!r}."
     hint = " If line 1 is not a header, name the columns in data.columns." if headerless else ""
     return f"{file.path}: {setting}: there is no column {name!r}{nearest(name, known) or '.'} Columns: {shown}.{hint}"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from components.ingest.files import InputFile
+from components.ingest.filters import EXCLUDE, LeftOut
 from components.ingest.records import UNREADABLE, BadRow, Row
 from components.ingest.rows import SPLITS, KeptRow
 from pipeline.config import DataConfig, LabelKind
@@ -27,7 +28,8 @@ class Tally:
     """Counts of one file or of all; small, whatever the number of rows."""
 
     rows: int = 0
-    excluded: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    """Rows that are left out on purpose, by the setting that says so."""
     reasons: Counter[str] = field(default_factory=Counter)
     kept: Counter[str] = field(default_factory=Counter)
     digests: Counter[str] = field(default_factory=Counter)
@@ -39,10 +41,10 @@ class Tally:
     unreadable: list[str] = field(default_factory=list)
     """Why reading broke off in a file, one sentence a file."""
 
-    def add(self, row: Row | BadRow, result: KeptRow | BadRow | None) -> None:
+    def add(self, row: Row | BadRow, result: KeptRow | BadRow | LeftOut) -> None:
         self.rows += 1
-        if result is None:
-            self.excluded += 1
+        if isinstance(result, LeftOut):
+            self.left_out[result.setting] += 1
         elif isinstance(result, BadRow):
             self.reasons[result.kind] += 1
             if result.kind == UNREADABLE:
@@ -60,7 +62,7 @@ class Tally:
 
     def merge(self, other: Tally) -> None:
         self.rows += other.rows
-        self.excluded += other.excluded
+        self.left_out += other.left_out
         self.reasons += other.reasons
         self.kept += other.kept
         self.digests += other.digests
@@ -82,11 +84,12 @@ class Tally:
 
     def as_report(self, files: Sequence[InputFile]) -> dict[str, Any]:
         return {
-            "files": [file.path for file in files],
+            "files": [path for file in files for path in file.paths],
             "rows": self.rows,
             "kept": {split: self.kept[split] for split in SPLITS},
             "digests": {split: f"{self.digests[split] % 2**128:032x}" for split in SPLITS},
-            "excluded": self.excluded,
+            "excluded": self.left_out.total(),
+            "left_out": dict(sorted(self.left_out.items())),
             "quarantined": self.reasons.total(),
             "reasons": dict(sorted(self.reasons.items())),
             "unreadable": self.unreadable,
@@ -134,9 +137,10 @@ def judge(
     counted = f"{rows:,} rows read, {report['excluded']:,} excluded, {bad:,} quarantined"
     for split, what in (("train", "training"), ("eval", "held-out")):
         if not kept[split]:
-            remedy = "check data.split and data.exclude" if data.path else f"check data.{split} and data.exclude"
+            by = ["data.split" if data.path else f"data.{split}", *dict.fromkeys((EXCLUDE, *report["left_out"]))]
+            remedy = f"check {', '.join(by[:-1])} and {by[-1]}"
             raise BertlineError(f"No {what} rows are left ({counted}); {remedy}, or give more rows.")
-    if data.label is None or label in ("number", "index"):
+    if data.label is None or label in ("number", "index", "text"):
         return
     classes = {name: count for split in SPLITS for name, count in report["labels"][split].items()}
     kept_rows = f"{sum(kept.values()):,} rows"

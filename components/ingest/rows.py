@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from components.ingest.choices import NOT_A_CHOICE, as_index, choices_of
+from components.ingest.filters import EXCLUDE, LeftOut, left_out
 from components.ingest.records import NESTED, BadRow, ListText, Row, Values, as_raw, bad_row, list_of
 from models import tags
 from pipeline.config import CHOICES, DataConfig, LabelKind, Scheme
@@ -16,9 +17,10 @@ from pipeline.config import CHOICES, DataConfig, LabelKind, Scheme
 EMPTY_TEXT = "empty text"
 EMPTY_SECOND = "empty second text"
 MISSING_LABEL = "missing label"
+MISSING_TARGET = "missing target text"
 FEW_CHOICES = "fewer than two choices"
 LACKING = {"text": EMPTY_TEXT, "text_2": EMPTY_SECOND, CHOICES: FEW_CHOICES, "label": MISSING_LABEL}
-"""Feature -> what a row without it is called."""
+"""Feature -> what a row without it is called; without a label that is a text, it is MISSING_TARGET."""
 UNKNOWN_SPLIT = "unknown split"
 NOT_A_NUMBER = "label is not a number"
 WRONG_TAGS = "wrong tags"
@@ -32,14 +34,17 @@ SPLITS: tuple[Split, ...] = ("train", "eval")
 class KeptRow(NamedTuple):
     split: str
     features: Features
-    """`text` (and `text_2`, `choices`), `label`, `words`, the slice columns and lists; what is missing has no key."""
+    """`text` (and `text_2`, `choices`), `label`, `words`, the slice columns and lists; what is missing has no key. Where
+    labels are texts, `label_words` counts their words."""
     missing: tuple[str, ...]
     """Of the values of LACKING, what makes the row incomplete."""
+    writes: bool = False
+    """Whether its label is a text that is to be written, and so no class."""
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The classes that it names, if labels are classes: one at most, any number, or one for each word."""
-        label = self.features.get("label")
+        label = None if self.writes else self.features.get("label")
         return tuple(map(str, label)) if isinstance(label, tuple) else (label,) if isinstance(label, str) else ()
 
 
@@ -122,10 +127,10 @@ def _is_empty(value: str | None) -> bool:
 
 def sort_row(
     row: Row, data: DataConfig, file_split: str | None, slices: Sequence[str], label: LabelKind = "class"
-) -> KeptRow | BadRow | None:
-    """What becomes of a row; None if it is left out on purpose."""
+) -> KeptRow | BadRow | LeftOut:
+    """What becomes of a row."""
     if is_excluded(row, data):
-        return None
+        return LeftOut(EXCLUDE)
     split = file_split or split_of(row, data)
     if isinstance(split, BadRow):
         return split
@@ -134,7 +139,7 @@ def sort_row(
     present = {name: value for name, value in given.items() if value is not None and not _is_empty(value)}
     for name, value in present.items():
         if isinstance(value, ListText) and not (label == "tags" or (label == "classes" and name == "label")):
-            hint = "; the task multilabel learns from lists" if name == "label" else ""
+            hint = "; the task multilabel learns from lists" if name == "label" and label == "class" else ""
             reason = f"column {columns[name]!r} holds a list where one value belongs{hint}"
             return bad_row(row.file, row.line, NESTED, reason, as_raw(row.values))
     # A row of which no class is named has none of them, where it may have several.
@@ -145,11 +150,13 @@ def sort_row(
         return choices
     if data.choices and len(choices) < 2:
         absent.append(CHOICES)
+    lacking = LACKING | ({"label": MISSING_TARGET} if label == "text" else {})
     if absent and data.incomplete == "quarantine":
-        what = LACKING[absent[0]]
+        what = lacking[absent[0]]
         where = columns.get(absent[0], ", ".join(data.choice_columns))
         return bad_row(row.file, row.line, what, f"{what} (column {where!r})", as_raw(row.values))
-    words = sum(len(text.split()) for text in (*(present.get(name, "") for name in data.text_columns), *choices))
+    texts = (*(present.get(name, "") for name in data.text_columns), *choices)
+    words = sum(len(text.split()) for text in texts)
     features: Features = {**present, **row.lists, "words": words}
     if len(choices) >= 2:
         features[CHOICES] = tuple(choices)
@@ -173,7 +180,14 @@ def sort_row(
         if isinstance(tagged, str):
             return bad_row(row.file, row.line, WRONG_TAGS, tagged, as_raw(row.values))
         features |= tagged
+        texts = (str(tagged.get("text", "")),)  # as words with spaces between, also where the row has a list
+    target = present.get("label") if label == "text" else None
+    if label == "text":
+        features["label_words"] = len((target or "").split())
+    # A row that lacks something is told of, however long it is.
+    if split == "train" and not absent and (filtered := left_out(texts, target, data)):
+        return filtered
     for name in slices:
         if (sliced := row.values.get(name)) is not None:
             features[name] = sliced
-    return KeptRow(split, features, tuple(LACKING[name] for name in absent))
+    return KeptRow(split, features, tuple(lacking[name] for name in absent), writes=label == "text")

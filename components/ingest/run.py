@@ -19,7 +19,7 @@ from components.ingest.files import InputFile
 from components.ingest.readers import check_inputs, needed_columns, read
 from components.ingest.records import BadRow
 from components.ingest.report import MAX_QUARANTINED, Tally, judge, quarantine_lines
-from components.ingest.rows import Features, sort_row
+from components.ingest.rows import Features, KeptRow, sort_row
 from pipeline.config import DataConfig, LabelKind
 
 SHARD_BYTES = 64 * 2**20
@@ -56,7 +56,7 @@ class ReadFile(beam.DoFn):
                 quarantined += 1
                 if quarantined <= MAX_QUARANTINED:
                     yield beam.pvalue.TaggedOutput(self.BAD_ROWS, result)
-            elif result is not None:
+            elif isinstance(result, KeptRow):
                 order = hashlib.sha256(f"{index}:{row.line}".encode()).digest()[:12]
                 shard = int.from_bytes(order[-4:], "big") % self._shards
                 example = make_example(result.features)
@@ -134,7 +134,8 @@ def write_text(text: str, path: str) -> None:
 
 
 def count_shards(files: Sequence[InputFile]) -> int:
-    size = sum(os.path.getsize(file.path) * _LIKELY_EXPANSION.get(Path(file.path).suffix.lower(), 1) for file in files)
+    paths = [path for file in files for path in file.paths]
+    size = sum(os.path.getsize(path) * _LIKELY_EXPANSION.get(Path(path).suffix.lower(), 1) for path in paths)
     return max(1, math.ceil(size / SHARD_BYTES))
 
 

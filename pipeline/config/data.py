@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from pipeline.config.base import Frozen
 
-Formats = Literal["csv", "tsv", "jsonl", "parquet", "documents", "conll", "squad"]
+Formats = Literal["csv", "tsv", "jsonl", "parquet", "documents", "conll", "squad", "parallel"]
 LabelKind = Literal["class", "classes", "number", "index", "tags", "text"]
 """What a label is; the task says it. An index counts a row's choices from 0; tags are classes, one for each word; a text is
 one that is to be written."""
@@ -47,7 +47,8 @@ class DataConfig(Frozen):
     format: Formats | None = None
     """How the files are written; by default their ending says it (.gz and .bz2 are looked through). `documents` (.txt) is
     plain text; see `data.documents` and `data.sentences`. `conll` has a word and its tag a line, see `data.tags`. `squad`
-    is SQuAD's JSON, 1.1 or 2.0, for the task `answering`."""
+    is SQuAD's JSON, 1.1 or 2.0, for the task `answering`. `parallel` is two files that go together line by line: with
+    text: en and label: de, train.en.gz is named here, and train.de.gz stands beside it."""
     text: str | tuple[str, ...] = "text"
     """Column that holds the text; two columns, as [premise, hypothesis], for a task over pairs of texts."""
     choices: str | tuple[str, ...] = ()
@@ -57,8 +58,8 @@ class DataConfig(Frozen):
     """What `label` calls the first of the choices, where it numbers them. Letters (A, b) and names of columns are
     understood as well."""
     label: str | None = "label"
-    """Column that holds the class or the classes, the number to learn, which of the choices is right, or the tags of the
-    words; none for a task that learns from text alone."""
+    """Column that holds the class or the classes, the number to learn, which of the choices is right, the tags of the
+    words, or the text to be written; none for a task that learns from text alone."""
     label_delimiter: str = Field(default=",", min_length=1)
     """What stands between the classes of a row, for the task multilabel; a JSON list needs none."""
     documents: Literal["empty lines", "headings"] = "empty lines"
@@ -84,6 +85,12 @@ class DataConfig(Frozen):
     """The classes, in order. By default those that the training rows have; naming them makes a typo an anomaly."""
     exclude: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Rows to leave out on purpose: column -> values. They are counted, not quarantined."""
+    max_words: int | None = Field(default=None, ge=1)
+    """Leave out training rows with a text of more words, on either side of a translation. They are counted, not
+    quarantined, and held-out rows are all kept. 200 by default for the task translation."""
+    max_word_ratio: float | None = Field(default=None, ge=1)
+    """Of the task translation: leave out training rows of which one side has more than so many times the words of the
+    other, for they are hardly translations. A Chinese or Japanese character counts as a word. 9 by default."""
     split: SplitConfig = SplitConfig()
     incomplete: Literal["stop", "quarantine"] = "stop"
     """A row with an empty text or no label stops the line before training, or goes to the quarantine file."""
@@ -137,6 +144,8 @@ class DataConfig(Frozen):
             raise ValueError("give either `path`, or both `train` and `eval`")
         if self.label in self.text_columns.values():
             raise ValueError(f"`text` and `label` name the same column {self.label!r}")
+        if self.format == "parallel" and (len(self.text_columns) > 1 or self.label is None):
+            raise ValueError("of parallel files, `text` and `label` are the parts of their names that differ, as en and de")
         for column in self.choice_columns:
             if column == self.label or column in self.text_columns.values():
                 other = "label" if column == self.label else "text"
@@ -154,4 +163,4 @@ class ValidationConfig(Frozen):
     """Largest change of any class's share against the last accepted run; of labels that are numbers, their largest
     Jensen-Shannon divergence."""
     length_drift: float = Field(default=0.1, gt=0, le=1)
-    """Largest Jensen-Shannon divergence of the text lengths against the last accepted run."""
+    """Largest Jensen-Shannon divergence of the text lengths against the last accepted run; also of texts to be written."""

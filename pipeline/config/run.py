@@ -72,7 +72,7 @@ class Config(Frozen):
 
     @model_validator(mode="after")
     def _slices_are_not_reserved(self) -> Config:
-        reserved = {*TEXT_KEYS, CHOICES, "label", "words", "length"} & set(self.evaluation.slices)
+        reserved = {*TEXT_KEYS, CHOICES, "label", "label_words", "words", "length"} & set(self.evaluation.slices)
         if reserved:
             raise ValueError(
                 f"evaluation.slices: {sorted(reserved)} are names of our own; texts are sliced by length anyway"
@@ -99,6 +99,28 @@ class Config(Frozen):
     def _pretraining_reads_masks(self) -> Config:
         if self.task == "pretraining" and self.text.reading == "original":
             raise ValueError("text.reading must be huggingface for pretraining: the other one splits a [MASK] in a text")
+        return self
+
+    @model_validator(mode="after")
+    def _translation_has_two_texts_and_no_classes(self) -> Config:
+        if self.task != "translation":
+            alone = {
+                "data.max_word_ratio": self.data.max_word_ratio,
+                "text.separate": self.text.separate,
+            }
+            for name, value in alone.items():
+                if value:
+                    raise ValueError(f"{name}: it is of the task translation, and the task {self.task} writes no text")
+            return self
+        if self.model.checkpoint is not None:
+            raise ValueError(
+                "model.checkpoint: the task translation starts from scratch, with an encoder and a decoder that are trained"
+                " together; leave it out, and give a size (model.size)"
+            )
+        if self.data.label is None:
+            raise ValueError("data.label: name the column of the texts that are to be written")
+        if self.data.labels:
+            raise ValueError("data.labels: what is learned to write is no class; leave it out")
         return self
 
     # Where things are: the one place that knows the shape of the workspace.

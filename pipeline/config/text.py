@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from pipeline.config.base import Frozen
 
@@ -17,8 +17,11 @@ class TextConfig(Frozen):
 
     vocab: str | None = None
     """A `vocab.txt`, one piece a line. By default the checkpoint's own; without either one is learned from the text."""
+    target_vocab: str | None = None
+    """Of the task translation, with `separate`: the `vocab.txt` of the language that is translated into; `vocab` is then
+    that of the other. Without, it is learned from the text."""
     vocab_size: int = Field(default=8000, ge=100, le=200_000)
-    """Size of a learned vocabulary."""
+    """Size of a learned vocabulary; of each, where two are learned."""
     reserved: tuple[str, ...] = Field(default=(), max_length=25)
     """Further pieces in brackets, such as [URL], that a learned vocabulary has after the special ones. The reading
     `huggingface` keeps them whole in a text."""
@@ -35,9 +38,15 @@ class TextConfig(Frozen):
     """Keep in the pieces which words stood together without a space, so that a text can be written again as it was; set for
     a task that writes texts."""
     separate: bool = False
-    """Of the task translation: learn a vocabulary of its own for each of the two languages, in place of one for both."""
+    """Of the task translation: a vocabulary of its own for each of the two languages, in place of one for both."""
     window_step: int | None = Field(default=None, ge=1, le=512)
     """Tokens from one window of a long text to the next; half of a window by default."""
+
+    @model_validator(mode="after")
+    def _second_is_separate(self) -> TextConfig:
+        if self.target_vocab is not None and not self.separate:
+            raise ValueError("`target_vocab` is one of two vocabularies; set `separate: true` as well, or leave it out")
+        return self
 
     @field_validator("reserved")
     @classmethod

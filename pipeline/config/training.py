@@ -27,7 +27,7 @@ class TrainingConfig(Frozen):
     """`adamw`; `adam_reference`, the original BERT's, which does not correct the bias of young moments; or `lamb`, for
     large batches."""
     learning_rate: float | None = Field(default=None, gt=0, lt=1)
-    """Peak learning rate; 5e-5 from a checkpoint and 5e-4 from scratch by default."""
+    """Peak learning rate; by default 5e-5 from a checkpoint, 5e-4 from scratch, and 1e-3 for the task translation."""
     warmup: float = Field(default=0.1, ge=0, lt=1)
     """Share of the steps over which the learning rate rises; afterwards it follows `schedule`."""
     schedule: Literal["linear", "cosine", "inverse_sqrt", "constant"] = "linear"

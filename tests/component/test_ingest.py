@@ -17,7 +17,7 @@ from tfx.types import standard_artifacts
 
 from components.ingest import run
 from components.ingest.component import Ingest
-from components.ingest.files import digest
+from components.ingest.files import digest, find_files
 from components.ingest.run import ingest, make_example
 from pipeline.config import DataConfig
 from pipeline.errors import BertlineError
@@ -211,3 +211,36 @@ def test_questions_are_split_by_their_article_and_keep_their_answers(tmp_path):
     assert sum(map(len, sides)) == 40 and not sides[0] & sides[1] and report["kept"]["eval"] == 3 * len(sides[1])
     one = features_of(records_of(tmp_path, "eval")[0])
     assert one["answers"] == [b"Ana"] and one["text_2"][0].startswith(text.encode())
+
+
+def test_parallel_files_become_examples_of_two_texts_and_long_ones_are_left_out_of_training(tmp_path):
+    for split, count in (("train", 30), ("val", 6)):
+        sides = {"en": "a dog of number {}", "de": "ein Hund der Nummer {}"}
+        for language, text in sides.items():
+            lines = [text.format(at) + " und" * (at % 3 == 0) * (language == "de") * 50 for at in range(count)]
+            (tmp_path / f"{split}.{language}.bz2").write_bytes(bz2.compress("\n".join(lines).encode()))
+    data = DataConfig(
+        train=str(tmp_path / "train.en.bz2"),
+        eval=str(tmp_path / "val.en.bz2"),
+        format="parallel",
+        text="en",
+        label="de",
+        max_word_ratio=9,
+    )
+    report = ingest(make_pipeline, data, (), str(tmp_path / "ex"), str(tmp_path / "report"), label="text")
+    assert report["kept"] == {"train": 20, "eval": 6} and report["left_out"] == {"data.max_word_ratio": 10}
+    assert report["labels"] == {"train": {}, "eval": {}} and report["quarantined"] == 0
+    assert [Path(path).name for path in report["files"]] == [
+        "train.en.bz2", "train.de.bz2", "val.en.bz2", "val.de.bz2"
+    ]  # fmt: skip
+    found = [features_of(record) for record in records_of(tmp_path, "train")]
+    expected = {"text": [b"a dog of number 7"], "label": [b"ein Hund der Nummer 7"], "words": [5], "label_words": [5]}
+    assert expected in found
+
+
+def test_the_size_of_both_parallel_files_counts(tmp_path, monkeypatch):
+    (tmp_path / "a.en").write_text("a\n" * 50)
+    (tmp_path / "a.de").write_text("b\n" * 50)
+    monkeypatch.setattr(run, "SHARD_BYTES", 100)
+    data = DataConfig(path=str(tmp_path / "a.en"), format="parallel", text="en", label="de")
+    assert run.count_shards(find_files(data)) == 2

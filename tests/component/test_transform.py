@@ -1,5 +1,6 @@
 """Transform on real Beam: what it stores and what its graph gives is what the TextEncoder gives."""
 
+import dataclasses
 import os
 import string
 
@@ -9,8 +10,10 @@ import tensorflow_transform as tft
 from tfx.types import artifact_utils, channel_utils, standard_artifacts
 from tfx.utils import json_utils
 
+from components import transform
 from components.artifacts import Vocabulary
-from components.transform import Executor, Transform, first_values, vocabulary_of
+from components.transform import Executor, Transform, first_values, target_vocabulary_of, vocabulary_of
+from models.task import get_task
 from models.text import TextEncoder
 from models.vocabulary import SPECIAL_PIECES, read_vocabulary
 from pipeline.config import TextConfig
@@ -54,25 +57,29 @@ def artifact(artifact_type, folder):
 @pytest.fixture(scope="module")
 def transformed(tmp_path_factory):
     """(transform graph, transformed examples, vocabulary) of ROWS as `train` and the first of them as `eval`."""
-    root = tmp_path_factory.mktemp("transform")
+    return run(tmp_path_factory.mktemp("transform"), TEXT, {"vocab.txt": VOCAB})
+
+
+def run(root, text: TextConfig, vocabularies: dict[str, list[str]]) -> tuple[str, str, str]:
     examples = artifact(standard_artifacts.Examples, root / "examples")
     examples.split_names = artifact_utils.encode_split_names(["train", "eval"])
     for split, rows in (("train", ROWS), ("eval", ROWS[:1])):
         path = root / "examples" / f"Split-{split}" / "data_tfrecord-00000-of-00001.gz"
         path.parent.mkdir()
         with tf.io.TFRecordWriter(str(path), tf.io.TFRecordOptions(compression_type="GZIP")) as writer:
-            for text, label in rows:
-                writer.write(example(text, label))
+            for row in rows:
+                writer.write(example(*row))
     schema = artifact(standard_artifacts.Schema, root / "schema")
     (root / "schema" / "schema.pbtxt").write_text(SCHEMA)
     vocabulary = artifact(Vocabulary, root / "vocabulary")
-    (root / "vocabulary" / "vocab.txt").write_text("".join(f"{piece}\n" for piece in VOCAB), encoding="utf-8")
+    for name, pieces in vocabularies.items():
+        (root / "vocabulary" / name).write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
     graph = artifact(standard_artifacts.TransformGraph, root / "graph")
     output = artifact(standard_artifacts.Examples, root / "output")
     component = Transform(
         *(channel_utils.as_channel([made]) for made in (examples, schema, vocabulary)),
         task="classification",
-        text=TEXT.model_dump_json(),
+        text=text.model_dump_json(),
         code="test",
     )
     Executor().Do(
@@ -146,3 +153,24 @@ def test_first_values_are_found_in_every_kind_of_tensor():
     assert first_values(tf.sparse.from_dense(tf.zeros([2, 0], tf.string))).numpy().tolist() == [b"", b""]
     assert first_values(tf.constant([["a"], ["b"]])).numpy().tolist() == [b"a", b"b"]
     assert first_values(tf.constant(["a", "b"])).numpy().tolist() == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_a_task_that_writes_texts_has_an_encoder_for_them(tmp_path, monkeypatch, separate):
+    def features(columns, context):
+        assert (context.target is context.text) != separate
+        return {"token_ids": context.text(columns["text"]), "target_ids": context.target(columns["label"])}
+
+    task = dataclasses.replace(get_task("classification"), label="text", features=features)
+    monkeypatch.setattr(transform, "get_task", lambda name: task)
+    text = TEXT.model_copy(update={"separate": separate})
+    second = [*SPECIAL_PIECES, "rotten", "fresh"]
+    graph, output, path = run(tmp_path, text, {"vocab.txt": VOCAB, **({"target_vocab.txt": second} if separate else {})})
+    assert read_vocabulary(vocabulary_of(graph)) == VOCAB
+    assert read_vocabulary(target_vocabulary_of(graph)) == (second if separate else VOCAB)
+    assert (target_vocabulary_of(graph) == vocabulary_of(graph)) != separate
+    used = os.path.join(os.path.dirname(path), "target_vocab.txt") if separate else path
+    expected = TextEncoder.from_config(used, text)(tf.constant([label or "" for _, label in ROWS])).to_list()
+    train = stored(graph, output, "train")
+    assert train["target_ids"].to_list() == expected
+    assert train["token_ids"].to_list() == expected_ids(path)

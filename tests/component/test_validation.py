@@ -21,7 +21,7 @@ from components.ingest.report import Tally
 from components.ingest.rows import sort_row
 from components.schema import labels_of, read_schema
 from components.validation import DataGate, SchemaFromConfig, gate, make_schema, read_baseline
-from pipeline.config import DataConfig, ValidationConfig
+from pipeline.config import DataConfig, LabelKind, ValidationConfig
 from pipeline.errors import BertlineError
 
 BOUNDS = ValidationConfig()
@@ -32,18 +32,20 @@ SHORT, LONG = "a film that works", "a film that goes on and on " * 9
 class Data:
     """Rows as Ingest would count and StatisticsGen would sum them up."""
 
-    def __init__(self, data: DataConfig = DATA, **splits: Iterable[tuple[str | None, str | None]]):
+    def __init__(
+        self, data: DataConfig = DATA, kind: LabelKind = "class", **splits: Iterable[tuple[str | None, str | None]]
+    ):
         tally, self.statistics = Tally(), {}
         for split, pairs in splits.items():
             features = []
             for line, (text, label) in enumerate(pairs, start=2):
                 row = Row(f"{split}.csv", line, {"text": text, "label": label})
-                kept = sort_row(row, data, split, ())
+                kept = sort_row(row, data, split, (), kind)
                 tally.add(row, kept)
                 features.append(kept.features)
             self.statistics[split] = tfdv.generate_statistics_from_dataframe(pd.DataFrame(features))
         self.report = json.loads(json.dumps(tally.as_report([])))
-        self.schema = make_schema(data, BOUNDS, (), self.report)
+        self.schema = make_schema(data, BOUNDS, (), self.report, kind)
 
     def anomalies(self, since: "Data | None" = None) -> list[Anomaly]:
         baseline = since.statistics if since else {}
@@ -170,6 +172,39 @@ def test_drift_of_a_few_rows_says_that_it_may_be_chance(clean):
 
 def test_a_gap_in_the_baseline_is_no_anomaly(clean):
     assert clean.anomalies(since=Data(train=balanced(400), eval=[(f"{text}", None) for text, _ in balanced(40)])) == []
+
+
+# Labels that are texts
+
+
+def translated(rows: int, target: str = "ein Film, der gut ist") -> list[tuple[str | None, str | None]]:
+    return [(f"{text} {row}", f"{target} {'sehr ' * (row % 5)}{row}") for row, (text, _) in enumerate(balanced(rows))]
+
+
+def test_a_text_to_be_written_is_required_and_no_class():
+    good = Data(kind="text", train=translated(400), eval=translated(40))
+    label = next(feature for feature in good.schema.feature if feature.name == "label")
+    assert label.presence.min_fraction == 1 and label.type == schema_pb2.BYTES
+    assert not label.HasField("string_domain") and not label.HasField("drift_comparator")
+    assert good.anomalies() == good.anomalies(since=good) == []
+    assert Data(kind="text", train=[("a dog", "ein Hund")] * 40).anomalies() == []  # nor is one text too few
+
+
+def test_missing_targets_are_told_once_with_their_places():
+    rows = translated(400)
+    rows[7] = (SHORT, None)
+    (anomaly,) = Data(kind="text", train=rows, eval=translated(40)).anomalies()
+    assert anomaly.what == "missing target text in 1 of 400 rows (0.25%); the first of 1 in all splits: train.csv:9"
+    (anomaly,) = Data(kind="text", train=translated(40), eval=[(SHORT, None)] * 3).anomalies()
+    assert (anomaly.split, anomaly.feature) == ("eval", "label") and "in 3 of 3 rows" in anomaly.what
+
+
+def test_targets_drift_by_their_lengths_alone():
+    before = Data(kind="text", train=translated(400))
+    assert Data(kind="text", train=translated(400, "noch mehr, das anders heißt")).anomalies(since=before) == []
+    (anomaly,) = Data(kind="text", train=translated(400, "und so weiter " * 20)).anomalies(since=before)
+    assert anomaly.feature == "label_words" and "validation.length_drift" in anomaly.remedy
+    assert "the lengths of the target texts moved since the last accepted run, from a median of 8 words to" in anomaly.what
 
 
 # The gate

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tfx.types import artifact_utils, channel_utils, standard_artifacts
 
+from components import vocabulary as component
 from components.artifacts import Vocabulary
-from components.vocabulary import Executor, VocabularyGen, learn_vocabulary
+from components.vocabulary import Executor, SplitIntoWords, VocabularyGen, learn_vocabulary
 from models.text import TextEncoder
 from models.vocabulary import SPECIAL_PIECES, read_vocabulary
 from pipeline.config import TextConfig
@@ -77,8 +78,15 @@ def test_texts_without_words_are_refused():
         learn_vocabulary({}, 100)
 
 
-def run(tmp_path, text: TextConfig, sentences: list[str] = SENTENCES) -> str:
-    """Runs the component on `sentences` in `train` and another word in `eval`; returns the path of its vocab.txt."""
+def run(
+    tmp_path, text: TextConfig, sentences: list[str] = SENTENCES, targets: list[str] | None = None, files=("vocab.txt",)
+) -> str:
+    """Runs the component on `sentences` in `train` and another word in `eval`; returns the path of its vocab.txt.
+
+    Args:
+      targets: what is to be written of each sentence, for a task that writes texts.
+      files: what the component is to have made.
+    """
     examples = standard_artifacts.Examples()
     examples.uri = str(tmp_path / "examples")
     examples.split_names = artifact_utils.encode_split_names(["train", "eval"])
@@ -86,23 +94,28 @@ def run(tmp_path, text: TextConfig, sentences: list[str] = SENTENCES) -> str:
         path = tmp_path / "examples" / f"Split-{split}" / "data_tfrecord-00000-of-00001.gz"
         path.parent.mkdir(parents=True, exist_ok=True)
         with tf.io.TFRecordWriter(str(path), tf.io.TFRecordOptions(compression_type="GZIP")) as writer:
-            for sentence in texts:
-                feature = {"text": tf.train.Feature(bytes_list=tf.train.BytesList(value=[sentence.encode()]))}
+            for at, sentence in enumerate(texts):
+                values = {"text": sentence, **({"label": targets[at]} if targets and split == "train" else {})}
+                feature = {
+                    name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[value.encode()]))
+                    for name, value in values.items()
+                }
                 writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
             writer.write(tf.train.Example().SerializeToString())  # a row without text
     vocabulary = Vocabulary()
     vocabulary.uri = str(tmp_path / "vocabulary")
     (tmp_path / "vocabulary").mkdir(exist_ok=True)
-    component = VocabularyGen(
+    made = VocabularyGen(
         channel_utils.as_channel([examples]),
         text=text.model_dump_json(),
         text_keys=json.dumps(["text"]),
         vocab_digest="",
         code="test",
+        **({"target_keys": json.dumps(["label"])} if targets else {}),
     )
-    assert set(component.outputs) == {"vocabulary"}
-    Executor().Do({"examples": [examples]}, {"vocabulary": [vocabulary]}, component.exec_properties)
-    assert [path.name for path in (tmp_path / "vocabulary").iterdir()] == ["vocab.txt"]
+    assert set(made.outputs) == {"vocabulary"}
+    Executor().Do({"examples": [examples]}, {"vocabulary": [vocabulary]}, made.exec_properties)
+    assert sorted(path.name for path in (tmp_path / "vocabulary").iterdir()) == sorted(files)
     return str(tmp_path / "vocabulary" / "vocab.txt")
 
 
@@ -147,3 +160,60 @@ def test_a_faulty_given_vocabulary_stops_the_line(tmp_path):
     given_path.write_text("film\nfilm\n", encoding="utf-8")
     with pytest.raises(BertlineError, match="given.txt, line 2: 'film' stands on line 1 too"):
         run(tmp_path, TextConfig(vocab=str(given_path)))
+
+
+# Two languages
+
+TARGETS = [f"Größe zeigt der Film, und der Hund läuft {at}." for at in range(len(SENTENCES))]
+BOTH = ("target_vocab.txt", "vocab.txt")
+
+
+def test_one_vocabulary_is_learned_from_both_languages(tmp_path):
+    vocab = read_vocabulary(run(tmp_path, TextConfig(lower=False), targets=TARGETS))
+    assert {"film", "Film", "der", "Größe"} <= set(vocab)
+    alone = read_vocabulary(run(tmp_path / "alone", TextConfig(lower=False, separate=True)))  # no task that writes
+    assert "Größe" not in alone
+
+
+def test_each_language_has_a_vocabulary_of_its_own_if_asked_for(tmp_path):
+    path = run(tmp_path, TextConfig(lower=False, separate=True, vocab_size=120), targets=TARGETS, files=BOTH)
+    source, target = (read_vocabulary(str(tmp_path / "vocabulary" / name)) for name in ("vocab.txt", "target_vocab.txt"))
+    assert source == read_vocabulary(path)
+    assert "film" in source and "ß" not in source and "der" not in source
+    assert {"Film", "der", "##ß"} <= set(target) and "q" not in target
+    assert len(source) <= 120 and len(target) <= 120 and source[:5] == target[:5] == list(SPECIAL_PIECES)
+
+
+def test_either_of_two_vocabularies_can_be_given(tmp_path):
+    given_path = tmp_path / "given.txt"
+    given_path.write_text("\n".join([*SPECIAL_PIECES, "Hund"]), encoding="utf-8")
+    given_one = [*SPECIAL_PIECES, "Hund"]
+    for name, learned in (("vocab", "target_vocab.txt"), ("target_vocab", "vocab.txt")):
+        run(tmp_path / name, TextConfig(separate=True, **{name: str(given_path)}), targets=TARGETS, files=BOTH)
+        assert read_vocabulary(str(tmp_path / name / "vocabulary" / f"{name}.txt")) == given_one
+        assert len(read_vocabulary(str(tmp_path / name / "vocabulary" / learned))) > 20
+
+
+def test_targets_without_words_are_told_by_the_setting_that_names_them(tmp_path):
+    with pytest.raises(BertlineError, match="data.label: the training texts hold no word"):
+        run(tmp_path, TextConfig(separate=True), targets=[" "] * len(SENTENCES))
+
+
+def test_words_are_split_as_the_encoder_will_split_them(monkeypatch):
+    asked = []
+
+    class Splitter:
+        def __init__(self, **settings):
+            asked.append(settings)
+            self.marks = {"[URL]": "\ufdd0"}
+
+        def __call__(self, texts):
+            return tf.ragged.constant([["a", "\uffed,", "\ufdd0", "\uffed\ufdd0", "a"]])
+
+    monkeypatch.setattr(component, "WordSplitter", Splitter)
+    for joined in (True, False):
+        split = SplitIntoWords(TextConfig(joined=joined, reserved=("[URL]",)))
+        split.setup()
+        # A piece that is kept whole teaches nothing, also where it follows a word without a space.
+        assert dict(split.process([b"any"])) == {b"a": 2, "\uffed,".encode(): 1}
+    assert asked[0]["joined"] and "joined" not in asked[1]

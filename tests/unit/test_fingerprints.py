@@ -1,6 +1,9 @@
 import json
 
+import pytest
+
 from pipeline import fingerprints
+from pipeline.errors import BertlineError
 from pipeline.fingerprints import PACKAGES, ROOT, code_fingerprint, file_fingerprint
 
 
@@ -46,3 +49,8 @@ def test_imports_point_one_way():
                     continue
                 top = module.partition(".")[0]
                 assert top not in PACKAGES or top in allowed, f"{path.relative_to(ROOT)} imports {module}"
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(BertlineError, match="vocab.txt: there is no such file"):
+        file_fingerprint(str(tmp_path / "vocab.txt"))

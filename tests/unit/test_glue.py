@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from components.ingest.filters import EXCLUDE, LeftOut
 from components.ingest.readers import check_inputs, needed_columns, read
 from components.ingest.records import BadRow
 from components.ingest.rows import sort_row
@@ -86,7 +87,7 @@ def test_pairs_without_an_agreed_label_are_left_out(tmp_path):
     write_files(tmp_path / "files", "mnli", layout)
     with (tmp_path / "files" / "dev_matched.tsv").open("a") as file:
         file.write("\t".join(["x"] * 11 + ["-"]) + "\n")
-    assert kept_rows(load_glue(tmp_path, "mnli")).count(None) == 1
+    assert kept_rows(load_glue(tmp_path, "mnli")).count(LeftOut(EXCLUDE)) == 1
 
 
 def test_lines_of_the_sts_benchmark_may_name_their_sources(tmp_path):

@@ -8,9 +8,10 @@ import pytest
 
 from components.ingest import report, rows
 from components.ingest.files import InputFile
+from components.ingest.filters import EXCLUDE, MAX_WORD_RATIO, MAX_WORDS, LeftOut
 from components.ingest.records import BadRow, Row, bad_row
 from components.ingest.report import Tally, judge, quarantine_lines
-from components.ingest.rows import EMPTY_TEXT, MISSING_LABEL, KeptRow, hashed_split, sort_row
+from components.ingest.rows import EMPTY_TEXT, MISSING_LABEL, MISSING_TARGET, KeptRow, hashed_split, sort_row
 from pipeline.config import DataConfig
 from pipeline.errors import BertlineError
 
@@ -23,7 +24,7 @@ def row(line: int = 2, **values: str | None) -> Row:
     return Row("a.csv", line, values)
 
 
-def fate(given: Row, settings: DataConfig, file_split: str | None = None, slices=()) -> KeptRow | BadRow | None:
+def fate(given: Row, settings: DataConfig, file_split: str | None = None, slices=()) -> KeptRow | BadRow | LeftOut:
     return sort_row(given, settings, file_split, slices)
 
 
@@ -68,7 +69,7 @@ def test_a_split_column_decides_and_an_unknown_value_is_named():
 
 def test_excluded_rows_are_neither_kept_nor_bad():
     excluding = data(exclude={"label": ["plot"]}, split={"column": "fold"})
-    assert fate(row(text="a", label="plot", fold="no such split"), excluding) is None
+    assert fate(row(text="a", label="plot", fold="no such split"), excluding) == LeftOut(EXCLUDE)
     assert isinstance(fate(row(text="a", label="x", fold="train"), excluding), KeptRow)
 
 
@@ -95,7 +96,7 @@ def test_an_incomplete_row_is_kept_without_the_feature_or_quarantined(text, labe
 # The report
 
 
-def tally(*results: KeptRow | BadRow | None) -> Tally:
+def tally(*results: KeptRow | BadRow | LeftOut) -> Tally:
     counted = Tally()
     for line, result in enumerate(results, 2):
         counted.add(result if isinstance(result, BadRow) else row(line), result)
@@ -112,16 +113,23 @@ def bad(line: int = 9, kind: str = "wrong", file: str = "a.csv") -> BadRow:
 
 def test_the_report_counts_every_row_once():
     incomplete = [kept(label=None, missing=(MISSING_LABEL,)) for _ in range(7)]
-    counted = tally(kept(), kept("eval", "y"), None, bad(), *incomplete)
+    counted = tally(kept(), kept("eval", "y"), LeftOut(EXCLUDE), bad(), *incomplete)
     found = counted.as_report([InputFile("a.csv", "csv", None)])
     assert found["rows"] == 11 == sum(found["kept"].values()) + found["excluded"] + found["quarantined"]
-    assert found["files"] == ["a.csv"] and found["reasons"] == {"wrong": 1}
+    assert found["files"] == ["a.csv"] and found["reasons"] == {"wrong": 1} and found["left_out"] == {EXCLUDE: 1}
     assert found["labels"] == {"train": {"x": 1}, "eval": {"y": 1}}
     assert found["incomplete"] == {MISSING_LABEL: {"rows": 7, "first": [f"a.csv:{line}" for line in range(6, 11)]}}
 
 
 def test_merged_tallies_equal_one_tally_of_all():
-    results = [kept(), kept("eval", "y"), bad(), None, kept(label=None, missing=(MISSING_LABEL,))]
+    results = [
+        kept(),
+        kept("eval", "y"),
+        bad(),
+        LeftOut(EXCLUDE),
+        LeftOut(MAX_WORDS),
+        kept(label=None, missing=(MISSING_LABEL,)),
+    ]
     whole = tally(*results)
     merged = Tally()
     for line, result in reversed(list(enumerate(results, 2))):
@@ -142,7 +150,7 @@ def test_the_quarantine_is_in_the_order_of_file_and_line():
 GOOD = (kept(label="x"), kept(label="y"), kept("eval"))
 
 
-def verdict(*results: KeptRow | BadRow | None, **settings) -> None:
+def verdict(*results: KeptRow | BadRow | LeftOut, **settings) -> None:
     first = json.loads(quarantine_lines([bad()]))
     judge(tally(*results).as_report([]), data(**settings), first, "kept/quarantine.jsonl")
 
@@ -164,7 +172,8 @@ def test_a_file_that_broke_off_stops_the_line_whatever_the_share():
     "results, part",
     [
         ([kept("eval", "x"), kept("eval", "y")], "No training rows are left (2 rows read"),
-        ([kept(), kept(label="y"), None], "No held-out rows are left (3 rows read, 1 excluded"),
+        ([kept(), kept(label="y"), LeftOut(EXCLUDE)], "No held-out rows are left (3 rows read, 1 excluded"),
+        ([kept("eval"), LeftOut(MAX_WORDS)], "check data.split, data.exclude and data.max_words"),
         ([kept(), kept(), kept("eval")], "only one class 'x' in 3 rows"),
         ([kept(label=None), kept("eval", None)], "No label in 2 rows"),
     ],
@@ -225,3 +234,77 @@ def test_lists_of_a_row_become_features_of_their_own():
     row = Row("a.json", 3, {"text": "a b", "label": "x"}, {"answers": ("a", "b"), "answer_starts": (0, 2)})
     kept = sort_row(row, DataConfig(path="a.json", format="jsonl"), "train", ())
     assert kept.features == {"text": "a b", "label": "x", "words": 2, "answers": ("a", "b"), "answer_starts": (0, 2)}
+
+
+# Rows whose label is a text
+
+
+def translations(**settings) -> DataConfig:
+    return data(text="en", label="de", **settings)
+
+
+def written(given: Row, settings: DataConfig, split: str | None = "train") -> KeptRow | BadRow | LeftOut:
+    return sort_row(given, settings, split, (), "text")
+
+
+def test_a_target_is_a_feature_as_it_is_and_no_class():
+    kept = written(row(en="A dog.", de=" Ein großer\tHund. "), translations())
+    assert kept.features == {"text": "A dog.", "label": " Ein großer\tHund. ", "words": 2, "label_words": 3}
+    assert kept.missing == kept.labels == ()
+    counted = tally(kept, written(row(en="A cat.", de="Eine Katze."), translations(), "eval")).as_report([])
+    assert counted["labels"] == {"train": {}, "eval": {}}
+    judge(counted, translations(), None, "", "text")  # no word about classes
+
+
+def test_a_target_is_missed_by_its_own_name():
+    assert written(row(en="A dog.", de=" "), translations()).missing == (MISSING_TARGET,)
+    assert written(row(en=None, de="Ein Hund."), translations()).missing == (EMPTY_TEXT,)
+    bad = written(row(en="A dog.", de=None), translations(incomplete="quarantine"))
+    assert (bad.kind, bad.reason) == (MISSING_TARGET, "missing target text (column 'de')")
+
+
+def test_translations_of_one_text_stay_on_one_side():
+    sides = {written(row(en="A dog.", de=f"Hund {at}"), translations(), None).split for at in range(100)}
+    assert len(sides) == 1
+
+
+# Rows that are left out by their length
+
+
+@pytest.mark.parametrize(
+    "english, german, settings, expected",
+    [
+        ("a b c", "d e f", {"max_words": 3}, None),
+        ("a b c d", "d e f", {"max_words": 3}, MAX_WORDS),
+        ("a b c", "d e f g", {"max_words": 3}, MAX_WORDS),
+        ("a b", "d e f g h i", {"max_word_ratio": 3}, None),
+        ("a b", "d e f g h i j", {"max_word_ratio": 3}, MAX_WORD_RATIO),
+        ("a b c d e f g", "d e", {"max_word_ratio": 3}, MAX_WORD_RATIO),
+        ("a b c d e f g", "d", {"max_words": 6, "max_word_ratio": 3}, MAX_WORDS),
+        ("Two dogs run over the green grass.", "两只狗在绿草地上跑。", {"max_word_ratio": 2}, None),
+        ("a b c d e f g", "d", {}, None),
+    ],
+)
+def test_long_and_uneven_training_rows_are_left_out_and_held_out_ones_never(english, german, settings, expected):
+    given = row(en=english, de=german)
+    found = written(given, translations(**settings))
+    assert found == LeftOut(expected) if expected else isinstance(found, KeptRow)
+    assert isinstance(written(given, translations(**settings), "eval"), KeptRow)
+
+
+def test_an_incomplete_row_is_told_of_however_long_it_is():
+    assert written(row(en="a b c", de=None), translations(max_words=2)).missing == (MISSING_TARGET,)
+
+
+def test_any_text_of_a_row_can_be_too_long():
+    given = row(premise="a b", hypothesis="c d e", label="yes")
+    assert fate(given, pairs(max_words=2), "train") == LeftOut(MAX_WORDS)
+    assert isinstance(fate(given, pairs(max_words=3), "train"), KeptRow)
+    assert isinstance(fate(given, pairs(max_words=2), "eval"), KeptRow)
+
+
+def test_the_report_counts_rows_left_out_by_what_has_left_them_out():
+    left = [LeftOut(MAX_WORDS), LeftOut(MAX_WORD_RATIO), LeftOut(MAX_WORDS), LeftOut(EXCLUDE)]
+    found = tally(kept(), *left).as_report([])
+    assert found["left_out"] == {EXCLUDE: 1, MAX_WORD_RATIO: 1, MAX_WORDS: 2}
+    assert (found["rows"], found["excluded"], found["quarantined"]) == (5, 4, 0)

@@ -11,7 +11,7 @@ from wordpiece import SENTENCES, VOCAB, write_vocab
 
 from pipeline import tokenize_lines
 from pipeline.cli import main
-from pipeline.config_file import checkpoint_text
+from pipeline.config_defaults import checkpoint_text
 from pipeline.errors import BertlineError
 
 

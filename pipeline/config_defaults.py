@@ -1,0 +1,99 @@
+"""Defaults that depend on other settings: on the checkpoint that is started from, and on the task."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from models.checkpoints.formats import find
+from pipeline.errors import BertlineError
+from serving.contract import ENCODER
+
+
+def apply_checkpoint_defaults(raw: dict[str, Any]) -> None:
+    """What a checkpoint says of its text and size is the default; the user's own word stands above it."""
+    model, text, training = (raw.get(key) for key in ("model", "text", "training"))
+    if not all(section is None or isinstance(section, dict) for section in (model, text, training)):
+        return  # the schema explains it better
+    checkpoint = (model or {}).get("checkpoint")
+    training = raw["training"] = dict(training or {})
+    training.setdefault("learning_rate", 5e-5 if checkpoint else 5e-4)
+    if not isinstance(checkpoint, str) or raw.get("task") == "translation":  # which the schema refuses
+        return
+    folder = Path(checkpoint)
+    if (folder / ENCODER).is_dir():  # a model that this line has pre-trained
+        folder = folder / ENCODER
+        model["checkpoint"] = str(folder)  # type: ignore[index]
+    try:
+        folder = find(folder).folder  # of a .keras file, the folder that it is in
+    except BertlineError as error:
+        raise BertlineError(f"model.checkpoint: {error}") from None
+    text = raw["text"] = dict(text or {})
+    if (folder / "vocab.txt").is_file():
+        text.setdefault("vocab", str(folder / "vocab.txt"))
+    if text.get("vocab") is None:
+        raise BertlineError(
+            f"model.checkpoint: {folder} has no vocab.txt; set text.vocab to the vocabulary it was trained with."
+        )
+    for key, value in checkpoint_text(folder).items():
+        text.setdefault(key, value)
+
+
+_OF_TRANSLATION: Mapping[str, Mapping[str, Any]] = {
+    "data": {"max_words": 200, "max_word_ratio": 9},
+    "text": {"lower": False, "strip_accents": False, "joined": True},
+    "training": {"label_smoothing": 0.1, "schedule": "inverse_sqrt", "learning_rate": 1e-3, "weight_decay": 0.0},
+}
+
+
+def apply_task_defaults(raw: dict[str, Any]) -> None:
+    """Matching and pre-training read texts without labels, and the latter [MASK] in a request as one piece; answering reads
+    SQuAD's files; translation writes texts as they are to be read, and is trained as the Transformer's paper says."""
+    raw["text"] = {} if raw.get("text") is None else raw["text"]
+    data, text = raw.get("data"), raw["text"]
+    if not isinstance(data, dict) or not isinstance(text, dict):
+        return
+    if raw.get("task") == "matching":
+        data.setdefault("label", None)
+    if raw.get("task") == "answering":
+        for key, value in (("label", None), ("format", "squad"), ("text", ["question", "context"])):
+            data.setdefault(key, value)
+        text.setdefault("seq_len", 384)
+        split = data.setdefault("split", {})
+        if isinstance(split, dict) and "column" not in split:
+            split.setdefault("group", "title")
+    if raw.get("task") == "pretraining":
+        data.setdefault("label", None)
+        text.setdefault("reading", "huggingface")
+        pretraining = raw.get("pretraining")
+        phases = pretraining.get("phases") if isinstance(pretraining, dict) else None
+        if isinstance(phases, list) and phases and isinstance(phases[-1], dict) and "seq_len" in phases[-1]:
+            text.setdefault("seq_len", phases[-1]["seq_len"])
+    if raw.get("task") == "translation":
+        for section, defaults in _OF_TRANSLATION.items():
+            given = raw.get(section) or {}
+            if isinstance(given, dict):  # else the schema explains it better
+                raw[section] = {**defaults, **given}
+
+
+def checkpoint_text(folder: Path) -> dict[str, Any]:
+    """Settings of `text` that a checkpoint's `tokenizer_config.json` makes; none without one."""
+    path = folder / "tokenizer_config.json"
+    if not path.is_file():
+        return {}
+    try:
+        tokenizer = json.loads(path.read_text(encoding="utf-8"))
+        given = {key: tokenizer.get(key) for key in ("do_lower_case", "strip_accents", "tokenize_chinese_chars")}
+    except (ValueError, AttributeError) as error:
+        raise BertlineError(f"{path}: not a tokenizer's settings as JSON ({error}); fetch the file again.") from None
+    for key, value in given.items():
+        if not isinstance(value, bool | None):
+            raise BertlineError(f"{path}: {key} is {value!r}; it should be true or false.")
+    if given["tokenize_chinese_chars"] is False:
+        raise BertlineError(
+            f"{path}: tokenize_chinese_chars is false; only BERT's own way, each Chinese character a word, is supported."
+        )
+    lower = given["do_lower_case"] is not False
+    return {"reading": "huggingface", "lower": lower, "strip_accents": given["strip_accents"]}
