@@ -121,7 +121,7 @@ def train_and_export(
         return replace(inputs.read_corpus(files, feature_spec, expand), prepare=prepare, counted=task.counted)
 
     def held_out() -> Iterable[Tensors]:
-        return inputs.read_rows(eval_files, feature_spec, settings.batch_size)
+        return inputs.by_length(inputs.read_rows(eval_files, feature_spec, settings.batch_size), settings.batch_size)
 
     train_rows = corpus(train_files, True)
     if settings.class_weights and task.weigh and task.class_key:

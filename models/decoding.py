@@ -28,6 +28,11 @@ class Texts(NamedTuple):
     scores: tf.Tensor
     """[rows] or [rows, n_best]: the sum of the logarithms of the pieces' shares, the end's too, over the length penalty."""
 
+    def first(self) -> tf.RaggedTensor:
+        """[rows, (pieces)]: of several texts a row, the best."""
+        rows, several = tf.unstack(tf.shape(self.scores))
+        return tf.gather(self.ids.values, tf.range(rows) * several)
+
 
 def length_penalty(length: tf.Tensor, alpha: float) -> tf.Tensor:
     """((5 + length) / 6)^alpha, by which the score of a text with so many pieces, the end included, is divided."""

@@ -39,7 +39,8 @@ def scorer(task: Task, context: Context, rows: Callable[[], Iterable[Tensors]]) 
     def score(model: Any) -> dict[str, float]:
         ask = asked(model)
         sums = {(output, of): FAMILIES[of].none(context.labels) for output in outputs for of in _families(task, output)}
-        means = {name: np.zeros(2) for name, metric in task.metrics.items() if metric.tfma == "MeanPrediction"}
+        # Of what TFMA means only what another metric follows from: the loss itself is known already.
+        means = {metric.of: np.zeros(2) for metric in task.metrics.values() if metric.of}
         for features in rows():
             answers = {name: value.numpy() for name, value in ask(features).items()}
             for name, total in means.items():
@@ -54,13 +55,15 @@ def scorer(task: Task, context: Context, rows: Callable[[], Iterable[Tensors]]) 
                         found = FAMILIES[of].add(found, label, prediction, context.labels)
                 sums[output, of] = found
         wholes = {key: FAMILIES[key[1]].whole(found) for key, found in sums.items()}
-        scores = {name: float(total / weights) if weights else float("nan") for name, (total, weights) in means.items()}
+        scores = {}
         for name in _ours(task, context.labels):
             metric, of = task.metrics[name], str(family_of(task.metrics[name].tfma))
             scores[name] = FAMILIES[of].scores[metric.tfma](wholes[metric.output, of])
-        followed = {name: metric.function(scores[metric.of]) for name, metric in task.metrics.items()
-                    if metric.function and metric.of in scores}
-        return {name: {**scores, **followed}[name] for name in task.metrics if name in {**scores, **followed}}
+        for name, metric in task.metrics.items():
+            if metric.function:
+                total, weight = means[metric.of]
+                scores[name] = metric.function(total / weight) if weight else float("nan")
+        return scores
 
     return score
 

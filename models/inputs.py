@@ -7,7 +7,7 @@ the epoch: the number of steps is known before the first one, and a killed train
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -86,6 +86,15 @@ def read_rows(files: Sequence[str], feature_spec: Mapping[str, Any], batch_size:
 
     dataset = tf.data.TFRecordDataset(sorted(files), compression_type="GZIP", num_parallel_reads=1)
     return dataset.batch(batch_size).map(parse).prefetch(2)
+
+
+def by_length(batches: Iterable[Mapping[str, Any]], batch_size: int) -> Iterator[dict[str, Any]]:
+    """The rows of some batches in new ones, from the shortest to the longest: little of them is padding."""
+    read = list(batches)
+    rows = {name: tf.concat([batch[name] for batch in read], axis=0) for name in (read[0] if read else ())}
+    order = tf.argsort(rows[TOKENS].row_lengths(), stable=True) if rows else tf.zeros([0], tf.int32)
+    for begin in range(0, len(order), batch_size):
+        yield {name: tf.gather(value, order[begin : begin + batch_size]) for name, value in rows.items()}
 
 
 def read_corpus(

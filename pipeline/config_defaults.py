@@ -44,7 +44,7 @@ def apply_checkpoint_defaults(raw: dict[str, Any]) -> None:
 _OF_TRANSLATION: Mapping[str, Mapping[str, Any]] = {
     "data": {"max_words": 200, "max_word_ratio": 9},
     "text": {"lower": False, "strip_accents": False, "joined": True},
-    "training": {"label_smoothing": 0.1, "schedule": "inverse_sqrt", "learning_rate": 1e-3, "weight_decay": 0.0},
+    "training": {"label_smoothing": 0.1, "schedule": "inverse_sqrt", "learning_rate": 1e-3, "weight_decay": 0.0, "beta_2": 0.98},
 }
 
 

@@ -167,8 +167,7 @@ def align_answer(model: Seq2Seq, columns: Mapping[str, tf.Tensor], context: Cont
     """The translation, and for each of its pieces how much it looked at each of the source's, the closing [SEP] included."""
     asked = request(columns, context)
     batch = padded(asked)
-    best = Decoder(model, batch, context).best().ids[:, 0]
-    written = tf.RaggedTensor.from_row_splits(best.values, best.row_splits)
+    written = Decoder(model, batch, context).best().first()
     return {
         "translation": context.target.detokenize(written),
         "source_pieces": tf.gather(context.text.vocab, asked["token_ids"]).to_tensor(),
