@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models.cross_entropy import cross_entropy
+from models.cross_entropy import cross_entropy, mean_cross_entropy
 
 
 @pytest.mark.parametrize("spread", [1.0, 30.0, 1000.0])
@@ -27,3 +27,18 @@ def test_loss_and_gradient_are_tensorflows(spread):
 def test_a_class_that_is_all_but_impossible_has_a_finite_loss():
     loss = cross_entropy(tf.constant([[500.0, -500.0]]), tf.constant([1]))
     assert loss.numpy() == pytest.approx([1000.0])
+
+
+@pytest.mark.parametrize("spread", [1.0, 30.0])
+def test_the_mean_over_all_classes_and_its_gradient_are_tensorflows(spread):
+    rng = np.random.default_rng(2)
+    logits = tf.constant(rng.normal(0, spread, (20, 50)), tf.float32)
+    upstream = tf.constant(rng.random(20), tf.float32)
+    found = []
+    for function in (mean_cross_entropy, lambda x: -tf.reduce_mean(tf.nn.log_softmax(x), axis=-1)):
+        with tf.GradientTape() as tape:
+            tape.watch(logits)
+            losses = function(logits)
+        found.append((losses.numpy(), tape.gradient(losses, logits, upstream).numpy()))
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-5)
+    np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-6)

@@ -6,7 +6,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.inputs import Batch, Corpus, batches, plan, read_corpus
+from models.inputs import Batch, Corpus, batches, by_length, plan, plan_by_tokens, read_corpus
 
 BUCKETS = (8, 16, 32)
 
@@ -94,3 +94,63 @@ def test_what_is_drawn_for_a_batch_is_new_in_each_epoch_and_the_same_in_each_run
     prepared = replace(corpus(lengths), prepare=lambda batch, seed: {**batch, "seed": seed})
     planned = plan(lengths, 4, BUCKETS, seed=7)
     assert [int(batch["seed"]) for batch in batches(prepared, planned, 4)] == [batch.seed for batch in planned]
+
+
+SIDES = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=300)
+
+
+@settings(max_examples=50, deadline=None)
+@given(SIDES, st.integers(64, 600), st.sampled_from([None, 0, 1]))
+def test_batches_by_tokens_hold_every_row_once_and_keep_to_the_budget(sides, most, seed):
+    source, target = np.asarray(sides).T
+    planned = plan_by_tokens([source, target], most, seed=seed)
+    assert sorted(np.concatenate([batch.rows for batch in planned])) == list(range(len(source)))
+    for batch in planned:
+        tokens = len(batch.rows) * (source[batch.rows].max() + target[batch.rows].max())
+        assert tokens <= most or len(batch.rows) == 1
+        assert batch.length == source[batch.rows].max()
+
+
+def test_batches_by_tokens_are_little_padding():
+    random = np.random.default_rng(0)
+    source = random.integers(5, 40, 20_000)
+    target = np.clip(source + random.integers(-4, 5, 20_000), 1, None)
+    planned = plan_by_tokens([source, target], 2048, seed=3)
+    padded_tokens = sum(len(batch.rows) * (batch.length + target[batch.rows].max()) for batch in planned)
+    assert (source.sum() + target.sum()) / padded_tokens > 0.93
+
+
+def test_the_plan_by_tokens_follows_from_seed_and_epoch_alone():
+    lengths = np.random.default_rng(0).integers(1, 40, 500)
+
+    def rows(**changes):
+        planned = plan_by_tokens([lengths, lengths[::-1]], 512, **{"seed": 1, "epoch": 0, **changes})
+        return [batch.rows.tolist() for batch in planned]
+
+    assert rows() == rows()
+    assert rows() != rows(epoch=1) and rows() != rows(seed=2)
+
+
+def test_batches_as_large_as_planned_are_filled_up_to_a_multiple():
+    data = corpus([3, 9, 5, 40, 2])
+    planned = [Batch(np.asarray([0, 2, 4]), 5), Batch(np.asarray([3]), 40)]
+    first, second = batches(data, planned, None, multiple=2)
+    assert first["token_ids"].shape == (4, 5) and second["token_ids"].shape == (2, 40)
+    np.testing.assert_allclose(first["weight"], [1 / 3, 1 / 3, 1 / 3, 0])
+
+
+def test_a_row_weighs_as_much_as_it_has_to_write():
+    written = tf.ragged.constant([[1, 2, 3], [4], [5, 6], [], [7]], dtype=tf.int32)
+    data = replace(corpus([3, 9, 5, 40, 2]), others={"target_ids": written}, counted="target_ids")
+    (batch,) = batches(data, [Batch(np.asarray([0, 1, 2]), 9)], 4)
+    np.testing.assert_allclose(batch["weight"], [3 / 6, 1 / 6, 2 / 6, 0])
+
+
+def test_rows_by_length_are_all_rows_in_batches():
+    lengths = [5, 1, 4, 2, 3]
+    tokens = tf.RaggedTensor.from_row_lengths(tf.range(15), lengths)
+    given = [{"token_ids": tokens[:3], "at": tf.constant([0, 1, 2])}, {"token_ids": tokens[3:], "at": tf.constant([3, 4])}]
+    found = list(by_length(given, 2))
+    assert [batch["at"].numpy().tolist() for batch in found] == [[1, 3], [4, 2], [0]]
+    assert [batch["token_ids"].row_lengths().numpy().tolist() for batch in found] == [[1, 2], [3, 4], [5]]
+    assert list(by_length([], 2)) == []

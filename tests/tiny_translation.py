@@ -1,0 +1,63 @@
+"""A language of fifteen letters, for encoder-decoders that learn in seconds: say it again, or backwards."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from wordpiece import write_vocab
+
+from models.inputs import Corpus
+from models.seq2seq import Seq2Seq, Seq2SeqSize
+from models.task import Context, get_task
+from models.text import TextEncoder
+from models.vocabulary import SPECIAL_PIECES
+from pipeline.config import TrainingConfig, TranslationConfig
+
+TASK = get_task("translation")
+LETTERS = "abcdefghijklmno"
+
+
+def context(folder: Path, **settings: Any) -> Context:
+    text = TextEncoder(write_vocab(folder, [*SPECIAL_PIECES, *LETTERS]), lower=False, joined=True, seq_len=32)
+    return Context(text, (), target=text, translation=TranslationConfig(**settings))
+
+
+def texts(count: int, seed: int = 0, least: int = 2, most: int = 8) -> list[str]:
+    """No two are equal."""
+    chance = random.Random(seed)
+    found: dict[str, None] = {}
+    while len(found) < count:
+        found[" ".join(chance.choice(LETTERS) for _ in range(chance.randint(least, most)))] = None
+    return list(found)
+
+
+def backwards(text: str) -> str:
+    return " ".join(reversed(text.split()))
+
+
+def features(sources: Sequence[str], targets: Sequence[str], given: Context) -> dict[str, Any]:
+    return TASK.features({"text": tf.constant(sources), "label": tf.constant(targets)}, given)
+
+
+def corpus(sources: Sequence[str], targets: Sequence[str], given: Context) -> Corpus:
+    found = TASK.expand(features(sources, targets, given), given, True)
+    ids, written = found["token_ids"], found["target_ids"]
+    return Corpus(ids.flat_values.numpy(), ids.row_splits.numpy(), {}, {"target_ids": written}, counted="target_ids")
+
+
+def build(hidden: int = 64, dropout: float = 0.0, **changes: Any) -> Seq2Seq:
+    pieces = len(SPECIAL_PIECES) + len(LETTERS)
+    size = {
+        "source_pieces": pieces, "target_pieces": pieces, "layers": 2, "decoder_layers": 2, "hidden": hidden, "heads": 4,
+        "intermediate": 2 * hidden, "max_positions": 32, "dropout": dropout,
+    }  # fmt: skip
+    return Seq2Seq(Seq2SeqSize(**{**size, **changes}), begin_id=SPECIAL_PIECES.index("[CLS]"), seed=1)
+
+
+def settings(**changes: Any) -> TrainingConfig:
+    plain = {"batch_tokens": 1024, "learning_rate": 3e-3, "schedule": "cosine", "weight_decay": 0.0, "beta_2": 0.98}
+    return TrainingConfig(**{**plain, "epochs": 2, **changes})
