@@ -146,8 +146,8 @@ class SplitIntoWords(beam.DoFn):
 
     def process(self, texts: list[bytes]) -> Iterable[tuple[bytes, int]]:
         counts = collections.Counter(self._split(tf.constant(texts)).numpy().tolist())
-        # Pieces that are kept whole teach nothing. Such a word ends with its mark, and may begin with that of a joined one.
-        yield from ((word, count) for word, count in counts.items() if not word.endswith(self._marks))
+        # Pieces that are kept whole teach nothing, also where a mark of joined words stands before or after them.
+        yield from ((word, count) for word, count in counts.items() if not any(mark in word for mark in self._marks))
 
 
 def texts_of(record: bytes, text_keys: Sequence[str]) -> list[bytes]:

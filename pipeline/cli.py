@@ -160,6 +160,7 @@ def new(data: str, out: str | None, task: str | None, format: str | None) -> Non
     CoNLL                         words with tags
     SQuAD's JSON                  questions about texts
     plain text                    documents to pre-train on
+    train.en beside train.de      lines and their translations; name the file, or the folder
     a folder                      GLUE's files, or one file to train on and one to hold out
     """
     from pipeline.new import write_config

@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from pipeline.config import task_names
+
 SENTENCES = [f"This is sentence number {number}, and it says something." for number in range(40)]
 ENDINGS = ("found a star.", "bought some petrol.", "fell asleep.")
 
@@ -109,3 +111,19 @@ KINDS: dict[str, tuple[Callable[[Path], str], str]] = {  # kind -> what writes i
     "documents": (documents, "pretraining"),
     "glue": (glue, "classification"),
 }
+
+
+def parallel(folder: Path, name: str = "captions") -> str:
+    for split, texts in (("train", SENTENCES), ("val", SENTENCES[:9]), ("test", SENTENCES[:5])):
+        write(folder / name, f"{split}.en", "\n".join(texts))
+        write(folder / name, f"{split}.de", "\n".join(f"Dies ist Satz {at}." for at in range(len(texts))))
+    return str(folder / name)
+
+
+def translated_table(folder: Path) -> str:
+    rows = [(str(at), f"Dies ist Satz {at}.", text) for at, text in enumerate(SENTENCES)]
+    return write(folder, "pairs.csv", csv_text("id,target,source", rows))
+
+
+if "translation" in task_names():
+    KINDS["parallel"] = (parallel, "translation")

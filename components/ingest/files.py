@@ -72,7 +72,7 @@ def _input_file(path: str, data: DataConfig, split: str | None) -> InputFile:
 def partner_of(path: str, data: DataConfig) -> str:
     """The file beside a parallel one that has the other language: `train.de.gz` of `train.en.gz`, or `train.de`."""
     source, target = data.text_columns["text"], str(data.label)
-    whole, plain = Path(path), _uncompressed(path)
+    whole, plain = Path(path), uncompressed(path)
     compression = whole.name.removeprefix(plain.name)
     parts = plain.name.split(".")
     if source not in parts:
@@ -120,17 +120,17 @@ def format_of(path: str, data: DataConfig) -> str:
     found = data.format or format_by_ending(path)
     if found is None:
         raise BertlineError(
-            f"{path}: the ending {_uncompressed(path).suffix!r} does not say the format; set data.format to"
+            f"{path}: the ending {uncompressed(path).suffix!r} does not say the format; set data.format to"
             f" {', '.join(get_args(Formats))}."
         )
     return found
 
 
 def format_by_ending(path: str) -> str | None:
-    return _FORMAT_OF_ENDING.get(_uncompressed(path).suffix.lower())
+    return _FORMAT_OF_ENDING.get(uncompressed(path).suffix.lower())
 
 
-def _uncompressed(path: str) -> Path:
+def uncompressed(path: str) -> Path:
     found = Path(path)
     return found.with_suffix("") if found.suffix.lower() in _COMPRESSED else found
 

@@ -15,8 +15,8 @@ from pipeline.new.guess import FROM_SCRATCH, NEEDS_CHECKPOINT, Guess, Setting, S
 from pipeline.new.table import LOOKED_AT, seen_rows
 
 _CHECKED = 500
-_TRAIN = ("train",)
-_HELD_OUT = ("dev", "valid", "val", "eval", "test")
+TRAIN = ("train",)
+HELD_OUT = ("dev", "valid", "val", "eval", "test")
 """What the file's name has in it; a test file is held out where there is no other."""
 
 
@@ -45,8 +45,8 @@ def files_of(folder: Path) -> Source:
     names = sorted(path.name for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     if len(names) == 1:
         return Source(path=str(folder / names[0]))
-    train = _named(names, _TRAIN)
-    held_out = _named([name for name in names if name not in train], _HELD_OUT)
+    train = named(names, TRAIN)
+    held_out = named([name for name in names if name not in train], HELD_OUT)
     if len(train) != 1 or len(held_out) != 1:
         shown = f"it has {', '.join(names[:8])}{' …' if len(names) > 8 else ''}" if names else "it has no files"
         raise BertlineError(
@@ -56,7 +56,7 @@ def files_of(folder: Path) -> Source:
     return Source(path=str(folder / train[0]), held_out=str(folder / held_out[0]))
 
 
-def _named(names: list[str], parts: tuple[str, ...]) -> list[str]:
+def named(names: list[str], parts: tuple[str, ...]) -> list[str]:
     """The names with the first part that any has."""
     found = ([name for name in names if part in name.lower()] for part in parts)
     return next((matching for matching in found if matching), [])

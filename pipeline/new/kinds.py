@@ -13,6 +13,7 @@ from pipeline.new.guess import FROM_SCRATCH, NEEDS_CHECKPOINT, Guess, Setting, r
 from pipeline.new.row_settings import row_settings, texts_of
 from pipeline.new.several import guess_several
 from pipeline.new.table import Table
+from pipeline.new.translations import guess_table
 
 _TOO_COMMON = 0.8
 """Where a class has so large a share, accuracy says little."""
@@ -148,5 +149,6 @@ KINDS: tuple[Kind, ...] = (
     Kind(task="similarity", guess=_similarity, only_asked=True),
     Kind(task="classification", guess=_classes),
     Kind(task="matching", guess=_matching, only_asked=True),
+    Kind(task="translation", guess=guess_table, only_asked=True),
 )
 """The first that fits is taken; a new one is one more entry."""

@@ -17,6 +17,7 @@ from pipeline.new.kinds import KINDS
 from pipeline.new.sniffing import find_format
 from pipeline.new.table import Table, read_table
 from pipeline.new.texts import guess_answers, guess_documents, guess_tags
+from pipeline.new.translations import guess_parallel
 
 # Formats that only one task is learned from.
 _TELLING = {"conll": guess_tags, "squad": guess_answers, "documents": guess_documents}
@@ -26,22 +27,27 @@ def describe(path: str, *, format: str | None = None, task: str | None = None) -
     """Looks at the first rows of a file and guesses what they mean.
 
     Args:
-      path: a CSV, TSV, JSONL, Parquet, CoNLL, SQuAD or text file, a pattern of such, or a folder.
+      path: a CSV, TSV, JSONL, Parquet, CoNLL, SQuAD or text file, a pattern of such, one of two parallel files, or a
+        folder.
       format: how it is written, if it is not to be guessed.
       task: what is to be learned, if it is not to be guessed.
     """
     folder = Path(os.path.abspath(path))
-    if folder.is_dir():
-        if format is None and (guess := guess_glue(folder, task)):
+    if folder.is_dir() and format is None and (guess := guess_glue(folder, task)):
+        return guess
+    if format in (None, "parallel") and task in (None, "translation"):
+        if guess := guess_parallel(folder):
             return guess
-        source = files_of(folder)
-    else:
-        source = Source(path=os.path.abspath(path))
+        if format:
+            raise _no_partner(path)
+    source = files_of(folder) if folder.is_dir() else Source(path=os.path.abspath(path))
     if task and task.startswith(glue.PREFIX):
         raise BertlineError(f"{path}: a task of GLUE is read from the folder of its files; name that.")
     if task and task not in task_names():
         raise BertlineError(f"--task {task}: there is no such task{nearest(task, task_names())}.")
     file = _first_file(source, format)
+    if file.format == "documents" and task == "translation":
+        raise _no_partner(path)
     data = DataConfig.model_validate({"path": source.path, "format": _written(file, format)})
     if file.format not in _TELLING:
         return _guess_table(source, file, data, task)
@@ -49,6 +55,13 @@ def describe(path: str, *, format: str | None = None, task: str | None = None) -
     if task and task != guess.task:
         raise BertlineError(f"{path}: a file of the format {file.format} is for the task {guess.task}, not for {task}.")
     return guess
+
+
+def _no_partner(path: str) -> BertlineError:
+    return BertlineError(
+        f"{path}: no two files here go together line by line; a translation needs two whose names differ in the language,"
+        " as train.en and train.de, or a table with a column for each."
+    )
 
 
 def _first_file(source: Source, format: str | None) -> InputFile:

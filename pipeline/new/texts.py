@@ -31,7 +31,7 @@ _ANSWERED_AT_RANDOM = 0.2
 def guess_tags(source: Source, file: InputFile, data: DataConfig) -> Guess:
     """A CoNLL file."""
     data = with_encoding(file, data)
-    data, rows, bad = _rows(file, data)
+    data, rows, bad = rows_in(file, data)
     words = [word for row in rows for word in str(row.values["text"]).split(" ")]
     names = [str(row.values["label"]).split(" ") for row in rows]
     types = Counter(entity.type for sentence in names for entity in tags.entities(sentence)).most_common()
@@ -44,11 +44,11 @@ def guess_tags(source: Source, file: InputFile, data: DataConfig) -> Guess:
     return Guess(
         task="tagging",
         why=f"each word has a tag; entities: {shown}{more}",
-        seen=_seen(rows, bad, "sentences", source),
+        seen=seen_in(rows, bad, "sentences", source),
         data=(
             *source.settings,
             Setting("format", "conll"),
-            _encoding(data),
+            encoding_setting(data),
             Setting("tags", "any", f"the letters are {', '.join(letters)}; or name a scheme, as IOB2, to be held to"),
             Setting("segment_numbers", numbered or None, "every word ends with a number, as in Weibo NER; it is dropped"),
         ),
@@ -61,22 +61,22 @@ def guess_tags(source: Source, file: InputFile, data: DataConfig) -> Guess:
 
 def guess_answers(source: Source, file: InputFile, data: DataConfig) -> Guess:
     """A file of SQuAD's JSON."""
-    data, rows, bad = _rows(file, data)
+    data, rows, bad = rows_in(file, data)
     articles, texts = (len({row.values[name] for row in rows}) for name in ("title", "context"))
     unanswered = sum(not row.lists["answers"] for row in rows) / len(rows)
     # By article, unless all of them would be on one side.
     group = "title"
     if source.held_out is None:
-        group = next((name for name in ("title", "context") if _has_both_sides(rows, data, name)), "")
+        group = next((name for name in ("title", "context") if has_both_sides(rows, data, name)), "")
     if not group:
-        raise _too_few(file, f"questions about {texts} text{'s' * (texts > 1)}")
+        raise too_few(file, f"questions about {texts} text{'s' * (texts > 1)}")
     return Guess(
         task="answering",
         why="questions about texts, whose answers are parts of them",
-        seen=f"{_seen(rows, bad, 'questions', source)}, about {texts:,} texts of {articles:,} articles",
+        seen=f"{seen_in(rows, bad, 'questions', source)}, about {texts:,} texts of {articles:,} articles",
         data=(
             *source.settings,
-            _encoding(data),
+            encoding_setting(data),
             Setting("split", {"group": group} if group != "title" else None, "too few articles to hold whole ones out"),
         ),
         bounds={"f1": round(unanswered + _ANSWERED_AT_RANDOM * (1 - unanswered), 2)},
@@ -100,19 +100,19 @@ def guess_documents(source: Source, file: InputFile, data: DataConfig) -> Guess:
             "sentences": "split" if sentences > 1.5 else "lines",
         }
     )
-    data, rows, bad = _rows(file, data)
-    if source.held_out is None and not _has_both_sides(rows, data):
+    data, rows, bad = rows_in(file, data)
+    if source.held_out is None and not has_both_sides(rows, data):
         found = f"plain text of {len(rows)} document{'s' * (len(rows) > 1)}"
-        raise _too_few(file, found, "put an empty line between documents; if it is a table, name its --format; or ")
+        raise too_few(file, found, "put an empty line between documents; if it is a table, name its --format; or ")
     perplexity = _perplexity_of_words(str(row.values["text"]) for row in rows)
     return Guess(
         task="pretraining",
         why="plain text, without labels",
-        seen=_seen(rows, bad, "documents", source),
+        seen=seen_in(rows, bad, "documents", source),
         data=(
             *source.settings,
             Setting("format", "documents"),
-            _encoding(data),
+            encoding_setting(data),
             Setting("documents", data.documents, f"{headings:,} lines are ` = Title = `" if headings > 1 else "part them"),
             Setting("sentences", data.sentences, f"a line has {sentences:.1f} of them"),
         ),
@@ -121,7 +121,7 @@ def guess_documents(source: Source, file: InputFile, data: DataConfig) -> Guess:
     )
 
 
-def _rows(file: InputFile, data: DataConfig) -> tuple[DataConfig, list[Row], list[BadRow]]:
+def rows_in(file: InputFile, data: DataConfig) -> tuple[DataConfig, list[Row], list[BadRow]]:
     """The first rows, and the settings with the first encoding under which few of them are bad."""
     READERS[file.format].columns(file.path, data)  # what is wrong with the whole file is told as it is
     found = []
@@ -138,21 +138,21 @@ def _rows(file: InputFile, data: DataConfig) -> tuple[DataConfig, list[Row], lis
     return data, rows, bad
 
 
-def _seen(rows: Sequence[Row], bad: Sequence[BadRow], what: str, source: Source) -> str:
+def seen_in(rows: Sequence[Row], bad: Sequence[BadRow], what: str, source: Source) -> str:
     return seen_rows(len(rows), what, source.path) + (f", {len(bad):,} unreadable" if bad else "")
 
 
-def _encoding(data: DataConfig) -> Setting:
+def encoding_setting(data: DataConfig) -> Setting:
     return Setting("encoding", data.encoding if data.encoding != "utf-8" else None, "guessed, as the file is not UTF-8")
 
 
-def _has_both_sides(rows: Sequence[Row], data: DataConfig, group: str | None = None) -> bool:
+def has_both_sides(rows: Sequence[Row], data: DataConfig, group: str | None = None) -> bool:
     """Whether the hash that parts the rows puts some on either side."""
     parted = data.model_copy(update={"split": data.split.model_copy(update={"group": group})})
     return {split_of(row, parted) for row in rows} == {"train", "eval"}
 
 
-def _too_few(file: InputFile, found: str, remedy: str = "") -> BertlineError:
+def too_few(file: InputFile, found: str, remedy: str = "") -> BertlineError:
     return BertlineError(
         f"{file.path}: {found}, too few to hold some out; {remedy}name a folder with one file to train on and one to hold"
         " out, as train.txt and dev.txt."

@@ -208,7 +208,7 @@ def test_words_are_split_as_the_encoder_will_split_them(monkeypatch):
             self.marks = {"[URL]": "\ufdd0"}
 
         def __call__(self, texts):
-            return tf.ragged.constant([["a", "\uffed,", "\ufdd0", "\uffed\ufdd0", "a"]])
+            return tf.ragged.constant([["a", "\uffed,", "\ufdd0", "\uffed\ufdd0", "\ufdd0\uffed", "a"]])
 
     monkeypatch.setattr(component, "WordSplitter", Splitter)
     for joined in (True, False):
