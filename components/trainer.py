@@ -150,7 +150,7 @@ def train_and_export(
         "text_keys": list(task.input_names or columns),
         "columns": dict(zip(task.input_names or columns, columns.values(), strict=True)),
         "tuned": dict(context.tuned),
-        "text": text.model_dump(exclude={"vocab"}),
+        "text": text.model_dump(exclude={"vocab", "target_vocab"}),
     }
     served = ServedModel(task, context, result.model)
     asked = make_samples(served.predict, choose_rows(task, context, raw_files, samples), name)

@@ -44,7 +44,17 @@ def apply_checkpoint_defaults(raw: dict[str, Any]) -> None:
 _OF_TRANSLATION: Mapping[str, Mapping[str, Any]] = {
     "data": {"max_words": 200, "max_word_ratio": 9},
     "text": {"lower": False, "strip_accents": False, "joined": True},
-    "training": {"label_smoothing": 0.1, "schedule": "inverse_sqrt", "learning_rate": 1e-3, "weight_decay": 0.0, "beta_2": 0.98},
+    "training": {
+        "epochs": 20,
+        "batch_tokens": 4096,
+        "label_smoothing": 0.1,
+        "schedule": "inverse_sqrt",
+        "learning_rate": 1e-3,
+        "weight_decay": 0.0,
+        "beta_2": 0.98,
+        "keep": "best",
+        "best_by": "bleu",
+    },
 }
 
 
@@ -76,6 +86,8 @@ def apply_task_defaults(raw: dict[str, Any]) -> None:
             given = raw.get(section) or {}
             if isinstance(given, dict):  # else the schema explains it better
                 raw[section] = {**defaults, **given}
+                if "batch_size" in given and "batch_tokens" not in given:
+                    raw[section].pop("batch_tokens")  # the user counts in rows
 
 
 def checkpoint_text(folder: Path) -> dict[str, Any]:

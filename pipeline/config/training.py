@@ -91,6 +91,8 @@ class TrainingConfig(Frozen):
 
     @model_validator(mode="after")
     def _parts_are_equal(self) -> TrainingConfig:
-        if self.batch_size % self.accumulate:
+        if self.batch_tokens and self.sampling != "natural":
+            raise ValueError("batch_tokens takes every row once an epoch; leave it out, or sampling")
+        if not self.batch_tokens and self.batch_size % self.accumulate:
             raise ValueError(f"batch_size={self.batch_size} cannot be worked through in {self.accumulate} equal parts")
         return self
