@@ -71,7 +71,9 @@ class Attention(keras.layers.Layer):
     def seen(self, states: Any, seq: Any) -> Seen:
         """What others see of some states, [batch * seq, hidden]."""
         # The keys are transposed already: once, however often they are looked at.
-        return Seen(self._by_head(self.key(states), seq, (0, 2, 3, 1)), self._by_head(self.value(states), seq, (0, 2, 1, 3)))
+        return Seen(
+            self._by_head(self.key(states), seq, (0, 2, 3, 1)), self._by_head(self.value(states), seq, (0, 2, 1, 3))
+        )
 
     def look(
         self, asking: Any, seen: Seen, bias: Any, length: Any, training: bool = False, head_mask: Any = None

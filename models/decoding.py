@@ -1,6 +1,6 @@
 """From scores of the next piece to whole texts, in the graph: the likeliest piece each time, a beam search, or chance.
 
-A model is a function `step`: (the last pieces, how many stand before them, state) -> (logits of the next pieces, new state).
+A model is a function `step`: (the last pieces, how many stand before them, state) -> (logits of the next ones, new state).
 The state is any structure of tensors whose first axis counts the texts that are being written; what later pieces see of
 earlier ones is kept there, so that nothing is computed twice. A text ends with `end_id`, at the latest after as many pieces
 as its own limit says: what is written never depends on the other rows of its batch.
@@ -59,7 +59,9 @@ def by_chance(temperature: tf.Tensor, top_k: tf.Tensor, top_p: tf.Tensor, seeds:
         shares = tf.nn.softmax(ranked)
         before = tf.cumsum(shares, axis=1, exclusive=True)
         rank = tf.range(tf.shape(sharp)[1])[tf.newaxis]
-        allowed = (rank == 0) | (before < top_p[:, tf.newaxis]) & ((top_k <= 0)[:, tf.newaxis] | (rank < top_k[:, tf.newaxis]))
+        allowed = (rank == 0) | (before < top_p[:, tf.newaxis]) & (
+            (top_k <= 0)[:, tf.newaxis] | (rank < top_k[:, tf.newaxis])
+        )
         reached = tf.cumsum(tf.where(allowed, shares, 0.0), axis=1)
         at = tf.cast(written, tf.int64)
         chance = tf.map_fn(
@@ -170,10 +172,9 @@ def beam_search(
     sums = tf.tile(tf.constant([[0.0] + [NEVER] * (beam - 1)]), [rows, 1])
     none, open_ = tf.zeros([rows, beam], tf.int32), tf.zeros([rows, beam], tf.bool)
     start = (tf.constant(0), ids, sums, none, open_, tf.zeros([rows], tf.bool), state)
-    table = tf.TensorShape([None, beam])
-    shapes = (
-        tf.TensorShape([]), tf.TensorShape([None, beam, None]), table, table, table, tf.TensorShape([None]), _growing(state),
-    )  # fmt: skip
+    of_beams, of_rows = tf.TensorShape([None, beam]), tf.TensorShape([None])
+    of_ids = tf.TensorShape([None, beam, None])
+    shapes = (tf.TensorShape([]), of_ids, of_beams, of_beams, of_beams, of_rows, _growing(state))
     _, ids, sums, lengths, ended, _, _ = tf.while_loop(go_on, add_pieces, start, shape_invariants=shapes)
     scores = tf.where(ended, sums / length_penalty(lengths, alpha), NEVER)
     scores, best = tf.math.top_k(scores, n_best)

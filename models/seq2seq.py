@@ -155,7 +155,7 @@ class Seq2Seq(keras.Model):
             states, *_ = layer(states, bias, seq=seq, training=training)
         if self.encoder_norm is not None:
             states = self.encoder_norm(states)
-        return Source(tuple(layer.source.seen(states, seq) for layer in self.decoder_layers), bias)
+        return Source(tuple(layer.show_source(states, seq) for layer in self.decoder_layers), bias)
 
     def write(
         self,
@@ -180,9 +180,8 @@ class Seq2Seq(keras.Model):
         length = ops.shape(token_ids)[1]
         states = self.target_embeddings(token_ids, begin=begin, training=training)
         pasts, looks = [], []
-        for layer, seen, before in zip(
-            self.decoder_layers, source.seen, past or [None] * self.size.decoder_layers, strict=True
-        ):
+        pasts_before: Sequence[Seen | None] = past or (None,) * self.size.decoder_layers
+        for layer, seen, before in zip(self.decoder_layers, source.seen, pasts_before, strict=True):
             states, kept, look = layer(
                 states,
                 bias,
@@ -255,7 +254,7 @@ class Layer(keras.layers.Layer):
         size = parts.size
         self.normalises_first = size.norm == "pre"
         every = range(size.heads)
-        self.source = None
+        self.source: Attention | None = None
         with keras.name_scope(self.name):
             self.attention = Attention(parts.inside("attention"), every)
             self.attention_norm = parts.norm("attention_norm", size.hidden)
@@ -297,12 +296,18 @@ class Layer(keras.layers.Layer):
         found, _ = self.attention.look(asked, seen, bias, seq, training=training)
         states = self._added(states, self.attention_dropout(found, training=training), self.attention_norm)
         look = None
-        if self.source is not None:
+        if self.source is not None and source is not None:
             asked = self._before(states, self.source_norm)
             found, look = self.source.look(asked, source, source_bias, asking, training=training)
             states = self._added(states, self.source_dropout(found, training=training), self.source_norm)
         found = self.contract(self.expand(self._before(states, self.contract_norm)))
         return self._added(states, self.contract_dropout(found, training=training), self.contract_norm), seen, look
+
+    def show_source(self, states: Any, seq: Any) -> Seen:
+        """What a decoder's layer sees of a source, [batch * seq, hidden]."""
+        if self.source is None:
+            raise TypeError("an encoder's layer looks at no source")
+        return self.source.seen(states, seq)
 
     def _before(self, states: Any, norm: Any) -> Any:
         return norm(states) if self.normalises_first else states

@@ -190,7 +190,9 @@ class TextEncoder(tf.Module):
             for number, (piece, continues) in enumerate(zip(self.vocab, self._continues, strict=True))
         ]
         texts = tf.strings.reduce_join(tf.gather(shown, ids), axis=-1)
-        return tf.strings.strip(tf.strings.regex_replace(texts, f" {JOINER}|{JOINER} ", "") if self._splitter.joined else texts)
+        return tf.strings.strip(
+            tf.strings.regex_replace(texts, f" {JOINER}|{JOINER} ", "") if self._splitter.joined else texts
+        )
 
     def _route(
         self, texts: tf.Tensor, plain: str, of_plain: Callable[[tf.Tensor], Tokens], of_any: Callable[[tf.Tensor], Tokens]
@@ -213,4 +215,3 @@ class TextEncoder(tf.Module):
 
     def _closed(self, *parts: Tokens) -> Tokens:
         return packing.pack(parts, self.cls_id, self.sep_id)
-

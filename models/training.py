@@ -202,7 +202,9 @@ def train(
                     checkpoint.save(step)
             recent.add()
             with recent.mean():
-                eval_loss, eval_accuracy = evaluate(eval_rows, phases[-1].settings)  # held-out rows are as long as the last's
+                eval_loss, eval_accuracy = evaluate(
+                    eval_rows, phases[-1].settings
+                )  # held-out rows are as long as the last's
                 scores = score(model) if score else {}
                 badness = _badness(task, settings.best_by, eval_loss, scores)
                 held_out.judge(step, badness, lambda: trained_weights(trained) if settings.keep == "best" else {})

@@ -16,7 +16,7 @@ from pipeline.config import CHOICES, task_names
 CLASSES = ("bad", "fair", "good")
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 PHRASES = ("the cat", "a dog.", "Café 北京", "🎬", "", "old cat")
-TASKS = tuple(sorted({*task_names(), "translation"}))
+TASKS = tuple(task_names())
 
 
 def make(
@@ -33,7 +33,7 @@ def make(
     for name, values in outputs.items():
         for what, column in zip(("label", "prediction", "weight"), values, strict=True):
             columns[column_name(name, what)] = [one.tolist() if isinstance(one, np.ndarray) else one for one in column]
-    described = translations.TASK if task == "translation" else get_task(task)
+    described = get_task(task)
     return HeldOutRows(pa.table(columns), Description.of(described, labels, tuple(texts)))
 
 

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from pipeline.config import task_names
 
 SENTENCES = [f"This is sentence number {number}, and it says something." for number in range(40)]
 ENDINGS = ("found a star.", "bought some petrol.", "fell asleep.")
@@ -97,6 +96,13 @@ def glue(folder: Path, label: tuple[str, str] = ("entailment", "not_entailment")
     return str(folder / name)
 
 
+def parallel(folder: Path, name: str = "captions") -> str:
+    for split, texts in (("train", SENTENCES), ("val", SENTENCES[:9]), ("test", SENTENCES[:5])):
+        write(folder / name, f"{split}.en", "\n".join(texts))
+        write(folder / name, f"{split}.de", "\n".join(f"Dies ist Satz {at}." for at in range(len(texts))))
+    return str(folder / name)
+
+
 KINDS: dict[str, tuple[Callable[[Path], str], str]] = {  # kind -> what writes it, and the task of its config
     "classes": (classes, "classification"),
     "pairs": (pairs, "classification"),
@@ -110,20 +116,10 @@ KINDS: dict[str, tuple[Callable[[Path], str], str]] = {  # kind -> what writes i
     "squad": (squad, "answering"),
     "documents": (documents, "pretraining"),
     "glue": (glue, "classification"),
+    "parallel": (parallel, "translation"),
 }
-
-
-def parallel(folder: Path, name: str = "captions") -> str:
-    for split, texts in (("train", SENTENCES), ("val", SENTENCES[:9]), ("test", SENTENCES[:5])):
-        write(folder / name, f"{split}.en", "\n".join(texts))
-        write(folder / name, f"{split}.de", "\n".join(f"Dies ist Satz {at}." for at in range(len(texts))))
-    return str(folder / name)
 
 
 def translated_table(folder: Path) -> str:
     rows = [(str(at), f"Dies ist Satz {at}.", text) for at, text in enumerate(SENTENCES)]
     return write(folder, "pairs.csv", csv_text("id,target,source", rows))
-
-
-if "translation" in task_names():
-    KINDS["parallel"] = (parallel, "translation")

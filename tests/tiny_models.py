@@ -10,7 +10,7 @@ from wordpiece import VOCAB, write_vocab
 from models.encoder import Encoder, EncoderSize
 from models.task import Context, get_task
 from models.text import TextEncoder
-from pipeline.config import CHOICES
+from pipeline.config import CHOICES, ModelConfig
 from serving.signatures import ServedModel, export
 
 CLASSES = ("bad", "good", "très bon")
@@ -37,6 +37,7 @@ EVERY = (
     Tiny("tagging", ("text",)),
     Tiny("answering", ("text", "text_2")),
     Tiny("pretraining", ("text",)),
+    Tiny("translation", ("text",)),
 )
 
 
@@ -46,9 +47,13 @@ def make(tiny: Tiny, folder: Path) -> ServedModel:
     labels = TAGS if tiny.task == "tagging" else CLASSES
     reading = "huggingface" if tiny.task == "pretraining" else "original"  # the former keeps [MASK] whole
     text = TextEncoder(write_vocab(folder, VOCAB), reading=reading, seq_len=96 if tiny.task == "answering" else 16)
-    context = Context(text, labels, text_keys=tiny.texts)
-    size = EncoderSize(vocab_size=len(VOCAB), layers=1, hidden=8, heads=2, intermediate=16)
-    model = task.build(Encoder(size, seed=1), context, 0.0, 1)
+    context = Context(text, labels, text_keys=tiny.texts, target=text if task.label == "text" else None)
+    sizes = {"layers": 1, "hidden": 8, "heads": 2, "intermediate": 16}
+    if task.make_encoder:
+        encoder = task.make_encoder(ModelConfig(**sizes), context, 1)
+    else:
+        encoder = Encoder(EncoderSize(vocab_size=len(VOCAB), **sizes), seed=1)
+    model = task.build(encoder, context, 0.0, 1)
     if hasattr(model, "head"):
         model.head.kernel.assign(model.head.kernel * 50)  # so that answers differ visibly
     return ServedModel(task, context, model)

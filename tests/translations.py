@@ -1,4 +1,4 @@
-"""A stand-in for a model of the task translation: what its outputs and metrics are called, and a model that shouts.
+"""A stand-in for a model of the task translation: a model that shouts.
 
 serving_default    text [n]                             translation, score [n], n_best, n_best_scores [n, 3]
 greedy             text [n]                             translation, score
@@ -16,53 +16,14 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from models.answers import TRANSLATED
-from models.task import Metric, Output, Task
+from models.task import get_task
 from serving.contract import write_card
 
-OUTPUTS = {
-    "": Output("translation", "reference", "row_weight"),
-    "greedy": Output("greedy_translation", "reference", "row_weight"),
-    "token_loss": Output("token_loss", "zero", "token_weight"),
-    "token_right": Output("token_right", "zero", "token_weight"),
-}
-METRICS = {
-    "bleu": Metric("Bleu"),
-    "chrf": Metric("Chrf"),
-    "greedy_bleu": Metric("Bleu", "greedy"),
-    "greedy_chrf": Metric("Chrf", "greedy"),
-    "cross_entropy": Metric("MeanPrediction", "token_loss", better="lower"),
-    "perplexity": Metric(of="cross_entropy", function=math.exp, better="lower"),
-    "token_accuracy": Metric("MeanPrediction", "token_right"),
-}
-
-
-def _unused(*given: Any) -> Any:
-    raise NotImplementedError
-
-
-TASK = Task(
-    name="translation",
-    text_keys=("text",),
-    label="text",
-    features=_unused,
-    request=_unused,
-    build=_unused,
-    loss=_unused,
-    correct=_unused,
-    answer=_unused,
-    readable=TRANSLATED.readable,
-    plain=TRANSLATED.plain,
-    measure=_unused,
-    targets=_unused,
-    outputs=OUTPUTS,
-    metrics=METRICS,
-)
+TASK = get_task("translation")
 
 
 class Shouting(tf.Module):

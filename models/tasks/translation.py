@@ -1,7 +1,7 @@
 """A text in one language, written in another: the original Transformer, encoder and decoder.
 
-The pieces of the target are learned one by one, each after the right ones before it. The evaluator and a caller are answered
-by what the model writes on its own: `models/decoding.py` looks for it inside the exported graph.
+The pieces of the target are learned one by one, each after the right ones before it. The evaluator and a caller are
+answered by what the model writes on its own: `models/decoding.py` looks for it inside the exported graph.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def _written(found: decoding.Texts, context: Context) -> Tensors:
 
 
 def align_answer(model: Seq2Seq, columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
-    """The translation, and for each of its pieces how much it looked at each of the source's, the closing [SEP] included."""
+    """The translation, and for each of its pieces how much it looked at each of the source's, its closing [SEP] too."""
     asked = request(columns, context)
     batch = padded(asked)
     written = Decoder(model, batch, context).best().first()

@@ -26,6 +26,14 @@ def run(devices, dropout=0.0, **options):
         result = train(lambda: build(dropout), TASK, chosen, rows(70), rows(16), checkpoint_folder=Path(folder))
     return losses(result)
 one, two = (), ("CPU:0", "CPU:1")
+import tiny_translation as other
+def translate(devices):
+    with tempfile.TemporaryDirectory() as folder:
+        given = other.context(Path(folder))
+        learned = other.corpus(some := other.texts(41), some, given)
+        chosen = other.settings(epochs=1, devices=devices, batch_tokens=200, label_smoothing=0.1)
+        result = train(lambda: other.build(16), other.TASK, chosen, learned, learned, checkpoint_folder=Path(folder) / "c")
+    return losses(result)
 options = {"optimizer": "lamb", "lora": 2, "keep": "best", "layer_decay": 0.5}
 print(json.dumps({
     "one": run(one),
@@ -33,6 +41,8 @@ print(json.dumps({
     "one, all at once": run(one, **options),
     "two, in parts": run(two, accumulate=4, gradient_checkpointing=True, **options),
     "two with dropout, in parts, half precision": run(two, 0.1, accumulate=2, precision="float16"),
+    "one, batches by tokens": translate(one),
+    "two, batches by tokens": translate(two),
 }))
 """
 
@@ -43,9 +53,10 @@ def test_two_replicas_give_the_losses_of_one():
     done = subprocess.run([sys.executable, "-c", TWO_DEVICES], cwd=root, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
-    one, two, one_at_once, two_in_parts, with_dropout = found.values()
+    one, two, one_at_once, two_in_parts, with_dropout, one_by_tokens, two_by_tokens = found.values()
     np.testing.assert_allclose(two, one, rtol=1e-5)
     np.testing.assert_allclose(two_in_parts, one_at_once, rtol=1e-5)
+    np.testing.assert_allclose(two_by_tokens, one_by_tokens, rtol=1e-5)
     assert np.isfinite(with_dropout).all()
 
 

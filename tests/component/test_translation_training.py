@@ -39,7 +39,15 @@ def test_a_killed_training_ends_with_the_weights_of_one_that_was_not(tmp_path):
     given = context(tmp_path)
     some = texts(160)
     rows, held_out = (corpus(part, part, given) for part in (some[:120], some[120:]))
-    options = {"epochs": 4, "average": 2, "keep": "best", "best_by": "bleu", "label_smoothing": 0.1, "checkpoint_steps": 3, "batch_tokens": 400}
+    options = {
+        "epochs": 4,
+        "average": 2,
+        "keep": "best",
+        "best_by": "bleu",
+        "label_smoothing": 0.1,
+        "checkpoint_steps": 3,
+        "batch_tokens": 400,
+    }
     score = scorer(TASK, given, lambda: [features(some[120:], some[120:], given)])
 
     def run(name, report=lambda record: None):
@@ -71,7 +79,13 @@ def test_the_mean_of_the_last_epochs_is_measured_and_kept(tmp_path):
     def run(name, **changes):
         weights.clear()
         model = train(
-            lambda: build(16), TASK, settings(epochs=3, **changes), rows, rows, checkpoint_folder=tmp_path / name, score=score
+            lambda: build(16),
+            TASK,
+            settings(epochs=3, **changes),
+            rows,
+            rows,
+            checkpoint_folder=tmp_path / name,
+            score=score,
         ).model
         return [list(found) for found in weights], [v.numpy() for v in model.trainable_variables]
 

@@ -55,7 +55,9 @@ def test_the_mark_is_on_the_punctuation_and_words_stay_the_same():
 @given(texts=st.lists(EDGES | ASCII | ANYTHING, min_size=1, max_size=10))
 def test_whatever_is_split_can_be_put_together_again(texts):
     """Words without their marks are those of the plain splitter, and together they are the text but for its white space."""
-    both = [WordSplitter(lower=False, strip_accents=False, joined=joined)(tf.constant(texts, tf.string)) for joined in (0, 1)]
+    both = [
+        WordSplitter(lower=False, strip_accents=False, joined=joined)(tf.constant(texts, tf.string)) for joined in (0, 1)
+    ]
     plain, joined = (found.to_list() for found in both)
     mark = JOINER.encode()
     assert [[word.replace(mark, b"") for word in row] for row in joined] == [

@@ -214,6 +214,9 @@ def take_norms(theirs: Any, ours: Any) -> None:
     for its, mine in ((of_attention, ours.attention_norm), (of_feedforward, ours.contract_norm)):
         its.gamma.assign(mine.gamma)
         its.beta.assign(mine.beta)
-    for its, mine in ((theirs._feedforward_intermediate_dense, ours.expand), (theirs._feedforward_output_dense, ours.contract)):
+    for its, mine in (
+        (theirs._feedforward_intermediate_dense, ours.expand),
+        (theirs._feedforward_output_dense, ours.contract),
+    ):
         its.kernel.assign(mine.kernel)
         its.bias.assign(mine.bias)
