@@ -35,12 +35,12 @@ class Decoder:
 
     def greedy(self) -> decoding.Texts:
         return decoding.follow(
-            self._step(1), self._nothing(1), self._limits, alpha=self._settings.length_penalty, **self._ends
+            self.step(1), self.nothing(1), self._limits, alpha=self._settings.length_penalty, **self._ends
         )
 
     def sample(self, choose: decoding.Choose) -> decoding.Texts:
         return decoding.follow(
-            self._step(1), self._nothing(1), self._limits, choose, alpha=self._settings.length_penalty, **self._ends
+            self.step(1), self.nothing(1), self._limits, choose, alpha=self._settings.length_penalty, **self._ends
         )
 
     def best(self) -> decoding.Texts:
@@ -50,8 +50,8 @@ class Decoder:
             found = self.greedy()
             return decoding.Texts(tf.expand_dims(found.ids, 1), found.scores[:, tf.newaxis])
         return decoding.beam_search(
-            self._step(settings.beam),
-            self._nothing(settings.beam),
+            self.step(settings.beam),
+            self.nothing(settings.beam),
             self._limits,
             beam=settings.beam,
             n_best=min(settings.n_best, settings.beam),
@@ -59,14 +59,16 @@ class Decoder:
             **self._ends,
         )
 
-    def _step(self, beams: int) -> decoding.Step:
+    def step(self, beams: int) -> decoding.Step:
+        """What the next pieces are, for so many texts a source."""
+
         def step(last: tf.Tensor, written: tf.Tensor, past: Any) -> tuple[tf.Tensor, Any]:
             found = self._model.write(last[:, tf.newaxis], self._source, past=past, begin=written, beams=beams)
             return tf.cast(self._model.logits(found.states), tf.float32) + self._never, found.past
 
         return step
 
-    def _nothing(self, beams: int) -> tuple[Seen, ...]:
+    def nothing(self, beams: int) -> tuple[Seen, ...]:
         """What is seen of texts before their first piece."""
         size, rows = self._model.size, tf.shape(self._limits)[0] * beams
         dtype = self._model.compute_dtype

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from pipeline.config import Config, RangeConfig, nearest
 
-SECTIONS = ("text", "model", "training", "pretraining")
+SECTIONS = ("text", "model", "training", "pretraining", "translation")
 """What changes the model. Settings of the data, the bounds or the record would compare what cannot be compared."""
 _SEED = "training.seed"
 _DIGITS = 3

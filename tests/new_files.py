@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-
 SENTENCES = [f"This is sentence number {number}, and it says something." for number in range(40)]
 ENDINGS = ("found a star.", "bought some petrol.", "fell asleep.")
 

@@ -16,6 +16,7 @@ SIZES: Mapping[str, tuple[int, int, int]] = {  # layers, hidden, heads; the inne
     "minilm": (6, 384, 12),
     "base": (12, 768, 12),
     "large": (24, 1024, 16),
+    "transformer": (6, 512, 8),  # the original one, which has as many layers in its decoder
 }
 
 
@@ -25,8 +26,9 @@ class ModelConfig(Frozen):
     checkpoint: str | None = None
     """What to start from: a folder of Hugging Face (safetensors or .bin), of the original BERT (TF1) or of Keras, or a
     model that the task `pretraining` has pushed: its folder, or runs:/ and the id of its MLflow run."""
-    size: Literal["tiny", "mini", "small", "minilm", "base", "large"] = "tiny"
-    """Size of an encoder from scratch; the numbers below override it one by one."""
+    size: Literal["tiny", "mini", "small", "minilm", "base", "large", "transformer"] = "tiny"
+    """Size of an encoder from scratch; the numbers below override it one by one. `transformer` is the original's, for the
+    task translation."""
     layers: int | None = Field(default=None, ge=1, le=96)
     hidden: int | None = Field(default=None, ge=2, le=8192)
     heads: int | None = Field(default=None, ge=1, le=256)
