@@ -102,6 +102,7 @@ class Tracker:
             else:
                 self._journal = Journal.create(spool, self._config.name)
                 self._open()
+            self._journal.keep_room()
             if self._sends:
                 self._sender = Sender.of(spool, self._config.tracking_uri)
             self._load = system.Load(self._tell_load, self._recorded_before.next_step("system/"))
@@ -189,6 +190,7 @@ class Tracker:
             return
         if self._load:
             self._load.stop()
+        self._journal.free_room()
         self._append({"do": "tags", "tags": dict(tags)})
         if status != KILLED:  # what was killed may go on, and is drawn when it has come to its end
             unfinished = [{"name": name, "begin": began} for name, began in self._began.items()]

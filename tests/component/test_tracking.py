@@ -265,6 +265,24 @@ def younger_run(config):
     return run
 
 
+def test_how_a_run_ended_is_told_where_the_disk_was_full(config, monkeypatch):
+    tracker = tracked(config)
+    room, append = tracker._journal.folder / "room", tracker._journal.append
+
+    def on_a_full_disk(operation):
+        if room.exists():
+            raise OSError("no space left on device")
+        append(operation)
+
+    monkeypatch.setattr(tracker._journal, "append", on_a_full_disk)
+    tracker.hear(step(1))
+    tracker.finish("FINISHED", {"status": "succeeded"})
+    send(config)
+    run = only_run_of(config)
+    assert run.info.status == "FINISHED" and run.data.tags["status"] == "succeeded"
+    assert "could not be kept" in tracker.problem and "train/loss" not in run.data.metrics
+
+
 def test_a_record_that_cannot_be_kept_fails_nothing(tmp_path, store):
     config = config_in(tmp_path, store)
     config.spool_path.write_text("a file in the place of the folder")
