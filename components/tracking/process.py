@@ -80,8 +80,11 @@ class Sender:
                 self._tell(leave=str(spool))
 
     def _give_way(self, patience: int) -> None:
+        niceness = min(19, os.getpriority(os.PRIO_PROCESS, 0) + patience)
         with suppress(OSError):  # it is dead; or we are not root, who alone may take patience back
-            os.setpriority(os.PRIO_PROCESS, self._process.pid, os.getpriority(os.PRIO_PROCESS, 0) + patience)
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, niceness)
+        with suppress(OSError):  # Linux may weigh sessions against each other first, and it has one of its own
+            Path(f"/proc/{self._process.pid}/autogroup").write_text(str(niceness))
 
     def _tell(self, **message: Any) -> None:
         assert self._process.stdin is not None

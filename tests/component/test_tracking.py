@@ -214,6 +214,7 @@ def test_a_part_does_not_wait_for_mlflow_and_the_study_waits_for_both(config):
     study.start()
     part = Tracker(config, "2026-01-01T01:00:00", Part(title="part", parent=study), identity="part")
     part.start()
+    part._sender.hurry()
     while part.mlflow_run_id is None:
         time.sleep(0.05)
     with stopped(part._sender):
@@ -347,6 +348,16 @@ def test_a_sender_that_is_started_sends_and_ends(config):
     tracker.hear(step(1))
     tracker.finish("FINISHED", {})
     assert tracker.problem is None and tracker.mlflow_run_id == only_run_of(config).info.run_id
+
+
+def test_a_sender_gives_way_to_the_line_until_somebody_waits_for_it(config):
+    tracker = Tracker(config, "2026-01-01T00:00:00")
+    tracker.start()
+    process = tracker._sender._process.pid
+    assert os.getpriority(os.PRIO_PROCESS, process) > os.getpriority(os.PRIO_PROCESS, 0)
+    tracker.finish("FINISHED", {})
+    if os.geteuid() == 0:  # nobody else may take patience back
+        assert os.getpriority(os.PRIO_PROCESS, process) == os.getpriority(os.PRIO_PROCESS, 0)
 
 
 def test_a_sender_that_is_killed_is_replaced_at_the_end(config):
