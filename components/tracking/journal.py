@@ -90,6 +90,18 @@ class Journal:
             self._file.close()
             self._file = None
 
+    @property
+    def is_written(self) -> bool:
+        """Whether a process has it for writing at this moment."""
+        try:
+            with (self.folder / _FILE).open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        return False
+
     def append(self, operation: Operation) -> None:
         """In the file when this returns: a killed process loses nothing that it has said."""
         line = _written(operation)

@@ -9,17 +9,19 @@ import time
 from contextlib import contextmanager
 
 import pytest
+from click.testing import CliRunner
 from mlflow import MlflowClient
 from recording import config_in, epoch, history, make_store, only_run_of, runs_of, send, step, tracked
 
 from components import events
 from components.tracking.journal import Journal, journals
 from components.tracking.names import valid_name
-from components.tracking.sender import Round
+from components.tracking.sender import Round, Turn
 from components.tracking.sync import send_all
 from components.tracking.tracker import Part, Tracker
 from components.verdict import Verdict
 from models.training import StepRecord
+from pipeline.cli import main
 
 
 @pytest.fixture(scope="module")
@@ -348,6 +350,16 @@ def test_a_sender_that_is_started_sends_and_ends(config):
     tracker.hear(step(1))
     tracker.finish("FINISHED", {})
     assert tracker.problem is None and tracker.mlflow_run_id == only_run_of(config).info.run_id
+
+
+def test_sync_leaves_a_run_that_is_sending_alone_and_says_so(config):
+    running, its_turn = tracked(config), Turn(config.spool_path)
+    assert its_turn.take()  # as its sender has
+    asked = CliRunner().invoke(main, ["sync", "--workspace", config.workspace])
+    its_turn.give_back()
+    assert asked.exit_code == 0 and "the run tells MLflow by itself" in asked.output and runs_of(config.tracking_uri) == []
+    running.finish("FINISHED", {})
+    assert len(send(config)) == 1 and only_run_of(config).info.status == "FINISHED"
 
 
 def test_a_sender_gives_way_to_the_line_until_somebody_waits_for_it(config):
