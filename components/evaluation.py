@@ -96,6 +96,7 @@ def evaluate(
         confusion=confusion,
         labels=list(labels),
         per_class=classes,
+        less_is_better=[name for name in slices[OVERALL] if name != ROWS and task.metrics[name].better == "lower"],
     )
 
 

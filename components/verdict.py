@@ -40,6 +40,8 @@ class Verdict:
     labels: list[str] = field(default_factory=list)
     per_class: Slices = field(default_factory=dict)
     """Scores of each class where they do not follow from the confusion matrix, as of entities."""
+    less_is_better: list[str] | None = None
+    """Metrics that are better where they are lower; None in the verdicts of older versions, which did not say."""
 
     @property
     def classes(self) -> dict[str, dict[str, float]]:

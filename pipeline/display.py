@@ -20,6 +20,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.table import Table
 
 from components import events
+from pipeline.shown_paths import from_here
 from pipeline.study_tables import show_seeds
 from pipeline.summary import Summary
 
@@ -186,20 +187,20 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
         how = "" if summary.fresh_push else "  (it was there already: the same model is not pushed twice)"
         if summary.newest_version != summary.pushed_version:
             how += f"; servers load version {summary.newest_version}, the newest"
-        yield "pushed", f"version {summary.pushed_version}  {_short(summary.pushed_path)}{how}"
+        yield "pushed", f"version {summary.pushed_version}  {from_here(summary.pushed_path)}{how}"
     elif summary.withdrawn_version:
         back = f"`bertline rollback --to {summary.withdrawn_version}` brings it back"
         yield "pushed", f"nothing: this very model is version {summary.withdrawn_version}, which was withdrawn; {back}"
     elif summary.blessed is not None:
         yield "pushed", "nothing"
     if summary.mlflow_run_id:
-        yield "MLflow run", f"{summary.mlflow_run_id}  in {_short(summary.mlflow_uri)}"
+        yield "MLflow run", f"{summary.mlflow_run_id}  in {from_here(summary.mlflow_uri)}"
     if summary.tracking_problem:
         yield "tracking", f"[yellow]incomplete[/]: {summary.tracking_problem}"
     cached = sum(step["cached"] for step in summary.steps)
     yield "time", f"{summary.seconds:.0f} s, {cached} of {len(summary.steps)} steps cached"
     if summary.log:
-        yield "log", _short(summary.log)
+        yield "log", from_here(summary.log)
 
 
 def _by_settings(counts: dict[str, int]) -> str:
@@ -217,8 +218,3 @@ def _served(report: dict[str, Any]) -> str:
         return f"loaded by {report['server']}; there are no samples to ask"
     alike = f"{report['samples']} samples answered by {report['server']} as by the trained model"
     return f"{alike}, median {report['median_ms']:.3g} ms"
-
-
-def _short(path: str | None) -> str:
-    """A path as seen from here, where that is shorter."""
-    return str(path).replace(f"{Path.cwd()}{os.sep}", "")

@@ -12,7 +12,6 @@ import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import yaml
@@ -22,6 +21,7 @@ from pipeline.config_file import load, written
 from pipeline.errors import BertlineError, cause_of
 from pipeline.run import program
 from pipeline.search_space import combinations, overrides_of
+from pipeline.shown_paths import from_here
 from pipeline.stage import Stage, stage
 
 HONESTY = (
@@ -206,7 +206,7 @@ def _finish(report: SearchReport, request: Request, config: Config, study: Any) 
     unfinished.write_text(text, encoding="utf-8")
     os.replace(unfinished, path)
     report.config_file = str(path)
-    report.command = f"{program('bertline')} run {shlex.quote(_from_here(path))}"
+    report.command = f"{program('bertline')} run {shlex.quote(from_here(path))}"
     study.tracker.keep("best.yaml", text)
     study.tracker.measure({f"best/{name}": value for name, value in best.metrics.items()})
     study.tags |= {"best_trial": str(best.number), "best_settings": shown(best.settings)}
@@ -226,7 +226,3 @@ def shown(settings: dict[str, Any]) -> str:
     'training.epochs=2 training.learning_rate=5e-05'
     """
     return " ".join(f"{name}={value}" for name, value in settings.items())
-
-
-def _from_here(path: Path) -> str:
-    return str(path).replace(f"{Path.cwd()}{os.sep}", "")

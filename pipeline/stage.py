@@ -19,6 +19,7 @@ from pipeline import environment
 from pipeline.config import Config
 from pipeline.display import Display, noise_to
 from pipeline.errors import BertlineError, cause_of
+from pipeline.shown_paths import from_here
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Stage:
             return mistake
         first_line = next(iter(str(error).strip().splitlines()), "")
         return BertlineError(
-            f"the line broke: {type(error).__name__}: {first_line[:300]}\nThe whole story is in {self.log}."
+            f"the line broke: {type(error).__name__}: {first_line[:300]}\nThe whole story is in {from_here(self.log)}."
         )
 
 
@@ -64,6 +65,6 @@ def stage(config: Config, *, as_json: bool) -> Iterator[Stage]:
     logging.set_verbosity(logging.INFO)  # the log is for finding out why: TFX's own account belongs in it
     with noise_to(log) as console:
         console.quiet = as_json
-        console.print(f"[bold]{config.name}[/]  (everything else that is said goes to {log})")
+        console.print(f"[bold]{config.name}[/]  (everything else that is said goes to {from_here(log)})")
         with sender_for(config):  # which loads MLflow while TensorFlow and TFX are loaded here
             yield Stage(console, log, as_json)

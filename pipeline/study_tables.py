@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
+from pipeline.shown_paths import from_here
 from pipeline.spread import Spread
 
 if TYPE_CHECKING:
@@ -53,10 +52,9 @@ def show_search(console: Console, report: SearchReport) -> None:
         table.add_row(value, *settings, str(trial.number), "" if trial.value is None else _yes_or_no(trial.blessed))
     console.print()
     console.print(table)
-    here = f"{Path.cwd()}{os.sep}"
     console.print()
     if report.mlflow_run_id:
-        console.print(f"MLflow run  {report.mlflow_run_id}  in {str(report.mlflow_uri).replace(here, '')}", soft_wrap=True)
+        console.print(f"MLflow run  {report.mlflow_run_id}  in {from_here(report.mlflow_uri)}", soft_wrap=True)
     if report.tracking_problem:
         console.print(f"tracking    [yellow]incomplete[/]: {report.tracking_problem}", soft_wrap=True)
     console.print(f"time        {report.seconds:.0f} s")

@@ -85,16 +85,20 @@ def sync(workspace: str) -> None:
     workspace, in order; the next run sends it, and so does this command. Nothing is recorded twice. The password or token
     of a store stands in MLFLOW_TRACKING_PASSWORD or MLFLOW_TRACKING_TOKEN, as for MLflow itself.
 
-    Exit code: 0 MLflow has everything, 1 something is left.
+    Exit code: 0 MLflow has everything, or is just being told by a run; 1 something is left.
     """
     from components.tracking.sync import send_all
 
     left = send_all(Path(workspace) / SPOOL, click.echo)
-    for one in left:
-        click.echo(f"not sent: {one.name}: {one.problem or 'another process is sending'}", err=True)
-    if left:
+    under_way = [one for one in left if one.is_under_way and not one.problem]
+    for one in under_way:
+        click.echo(f"under way: {one.name}: the run tells MLflow by itself")
+    stuck = [one for one in left if one not in under_way]
+    for one in stuck:
+        click.echo(f"not sent: {one.name}: {one.problem or 'another process has begun to send it'}", err=True)
+    if stuck:
         raise BertlineError("MLflow does not have everything yet; mend the store, and give this command again.")
-    click.echo("MLflow has everything.")
+    click.echo("MLflow has everything else." if under_way else "MLflow has everything.")
 
 
 @click.command()

@@ -9,6 +9,20 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.pop("MLFLOW_TRACKING_URI", None)  # a developer's own store is none of the tests' business
 
+_LONGEST = ("e2e/test_study", "e2e/test_cache", "e2e/", "component/test_tr", "component/")
+"""Files that take minutes; begun last, one of them would keep a single worker busy while the others have nothing left."""
+
+
+def pytest_collection_modifyitems(config, items):
+    """For `make test`, whose workers take whole files in this order."""
+
+    def place(item):
+        path = item.path.as_posix()
+        return next((at for at, name in enumerate(_LONGEST) if f"tests/{name}" in path), len(_LONGEST))
+
+    if hasattr(config, "workerinput"):  # without workers they run as they are named
+        items.sort(key=place)
+
 
 def pytest_addoption(parser):
     parser.addoption(

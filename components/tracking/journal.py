@@ -15,6 +15,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from io import FileIO
 from pathlib import Path
@@ -24,7 +25,8 @@ Operation = dict[str, Any]
 """`do` names it; see `operations.py`."""
 
 NOTHING = "nothing"
-_FILE, _STATE, _KEPT = "journal.jsonl", "state.json", "files"
+_FILE, _STATE, _KEPT, _ROOM = "journal.jsonl", "state.json", "files", "room"
+_ROOM_BYTES = 1 << 16
 KILLED = "KILLED"
 _MOMENT = 0.5  # for which a sender may hold a journal to look after it
 
@@ -88,6 +90,18 @@ class Journal:
             self._file.close()
             self._file = None
 
+    @property
+    def is_written(self) -> bool:
+        """Whether a process has it for writing at this moment."""
+        try:
+            with (self.folder / _FILE).open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        return False
+
     def append(self, operation: Operation) -> None:
         """In the file when this returns: a killed process loses nothing that it has said."""
         line = _written(operation)
@@ -100,6 +114,14 @@ class Journal:
             if self._file.write(line) < len(line):
                 raise OSError(f"{self.folder.name}: the disk is full")
             self._is_torn = False
+
+    def keep_room(self) -> None:
+        """Takes a little of the disk, for what is to be said last: how a run ended is said also where the disk is full."""
+        (self.folder / _ROOM).write_bytes(bytes(_ROOM_BYTES))
+
+    def free_room(self) -> None:
+        with suppress(OSError):
+            (self.folder / _ROOM).unlink(missing_ok=True)
 
     def keep(self, path: Path) -> str:
         """A file as it is now, by a name in this folder: the original may be gone when it is sent."""

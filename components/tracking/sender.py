@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -70,7 +71,7 @@ class Round:
         if time.monotonic() < max(self._rest_until.get(who, 0) for who in (store, experiment)):
             return False
         try:
-            done = replay(journal, self._store(uri), self._spool, self._progress)
+            done = replay(journal, self._store(uri), self._spool, self._told)
         except Exception as error:
             logging.exception("%s", journal)
             with suppress(OSError):  # as on a full disk; what cannot be noted is sent once more
@@ -85,6 +86,20 @@ class Round:
             _clear(journal)
         return done
 
+    def _told(self, journal: Journal, state: State) -> None:
+        self._progress(journal, state)
+        self._open_younger(journal)
+
+    def _open_younger(self, journal: Journal) -> None:
+        """Makes runs known that have begun meanwhile: a study wants their ids, and not to wait for older runs' pictures."""
+        uri, experiment = (journal.head.get(name) for name in ("uri", "experiment"))
+        for other in journals(self._spool):
+            head = other.head
+            if other.state.sent or (head.get("uri"), head.get("experiment")) != (uri, experiment):
+                continue
+            with suppress(Exception):  # which is told when it is its turn
+                replay(other, self._store(str(uri)), self._spool, entries=1)
+
     def _store(self, uri: str) -> Store:
         if uri not in self._stores:
             # The journal has no password; the environment may.
@@ -93,14 +108,21 @@ class Round:
         return self._stores[uri]
 
 
-def replay(journal: Journal, store: Store, spool: Path, progress: Progress = lambda journal, state: None) -> bool:
-    """Sends what is left of a journal, noting each entry that MLflow has; whether all is sent.
+def replay(
+    journal: Journal,
+    store: Store,
+    spool: Path,
+    progress: Progress = lambda journal, state: None,
+    *,
+    entries: int | None = None,
+) -> bool:
+    """Sends what is left of a journal, or so many entries of it, noting each that MLflow has; whether all is sent.
 
     Raises what a store that is down raises: the entry stays, and so do all after it.
     """
     state = replace(journal.state, problem=None)
     entry = Entry(journal, journal.head, spool)
-    for operations, end in _gathered(journal, state.sent):
+    for operations, end in islice(_gathered(journal, state.sent), entries):
         try:
             state = replace(_applied(store, entry, operations, state), sent=end)
         except Unresolved:  # it is about a run that another journal opens first
@@ -243,7 +265,6 @@ class Watch:
 
 def main() -> None:
     """Does what its standard input says, a line of JSON each: which spools to watch and to leave. Its end is the end."""
-    os.nice(10)
     sys.stdout, sys.stderr = Discreet(sys.stdout), Discreet(sys.stderr)  # type: ignore[assignment]
     inbox: queue.Queue[dict[str, Any] | None] = queue.Queue()
 

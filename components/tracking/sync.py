@@ -22,12 +22,16 @@ class Left:
     name: str
     bytes: int
     problem: str | None
+    is_under_way: bool
+    """Its own process tells MLflow of it."""
 
 
 def left_in(spool: Path) -> list[Left]:
     """A run that was killed and has been told of is not among them: it only may go on."""
     found = [(journal, journal.state) for journal in journals(spool) if not journal.is_sent]
-    return [Left(title_of(journal), journal.size - state.sent, state.problem) for journal, state in found]
+    return [
+        Left(title_of(journal), journal.size - state.sent, state.problem, journal.is_written) for journal, state in found
+    ]
 
 
 def title_of(journal: Journal) -> str:
@@ -54,7 +58,7 @@ def send_all(spool: Path, say: Callable[[str], None], patience: float = 30.0) ->
                 say(f"  refused: {sentence}")
 
     turn = Turn(spool)
-    while not turn.take() and time.monotonic() < last_moment:
+    while not turn.take() and time.monotonic() < last_moment and not _all_under_way(spool):
         time.sleep(0.1)  # a run is sending, and may send all of it
     if turn.take():
         sending = Round(spool, os.environ.get("MLFLOW_TRACKING_URI"), progress)
@@ -62,6 +66,10 @@ def send_all(spool: Path, say: Callable[[str], None], patience: float = 30.0) ->
             time.sleep(0.1)
         turn.give_back()
     return left_in(spool)
+
+
+def _all_under_way(spool: Path) -> bool:
+    return all(left.is_under_way and not left.problem for left in left_in(spool))
 
 
 def _all_failed(spool: Path) -> bool:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import logging
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,15 +18,11 @@ from components.tracking import system
 from components.tracking.files import files_of
 from components.tracking.journal import KILLED, Journal, Operation, now, resumable
 from components.tracking.names import valid_name
-from components.tracking.process import LOG as SENDER_LOG
 from components.tracking.process import Sender
+from components.tracking.recorded import Recorded
+from components.tracking.waiting import problem_of, wait_until_opened, wait_until_sent
 from components.verdict import Verdict
 from pipeline.config import Config, without_password
-
-_STEPWISE = ("train/", "eval_epoch/", "system/")
-"""Metrics with a value a step: a training that goes on repeats the steps since its last checkpoint."""
-_PROBLEM_SECONDS = 1.0
-_FINISH_SECONDS = 30.0  # of a store that takes everything, but slowly; the sender goes on after the line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +66,8 @@ class Tracker:
         self._began: dict[str, int] = {}
         self._steps: list[Operation] = []
         self._mlflow_run_id: str | None = None
+        self._ended_parts: list[Journal] = []  # of runs under this one, until MLflow has them
+        self._waits_for_parts = True
 
     @property
     def mlflow_run_id(self) -> str | None:
@@ -105,6 +102,7 @@ class Tracker:
             else:
                 self._journal = Journal.create(spool, self._config.name)
                 self._open()
+            self._journal.keep_room()
             if self._sends:
                 self._sender = Sender.of(spool, self._config.tracking_uri)
             self._load = system.Load(self._tell_load, self._recorded_before.next_step("system/"))
@@ -183,6 +181,8 @@ class Tracker:
     def finish(self, status: str, tags: Mapping[str, str]) -> None:
         """Closes the run, and waits for the sender as long as it gets on.
 
+        What stands under another run only waits for its id: the one above waits for all of them at its own end.
+
         Args:
           status: MLflow's: FINISHED, FAILED or KILLED.
         """
@@ -190,28 +190,61 @@ class Tracker:
             return
         if self._load:
             self._load.stop()
+        self._journal.free_room()
         self._append({"do": "tags", "tags": dict(tags)})
         if status != KILLED:  # what was killed may go on, and is drawn when it has come to its end
             unfinished = [{"name": name, "begin": began} for name, began in self._began.items()]
             self._append({"do": "steps", "title": self._part.title, "steps": self._steps, "unfinished": unfinished})
         self._append({"do": "end", "status": status, "time": now()})
-        if self._sender:
-            with self._guarded():
-                if not self._wait(self._journal, self._sender):  # somebody has killed it; another one does the rest
-                    self._sender = Sender.of(self._config.spool_path, self._config.tracking_uri)
-                    self._wait(self._journal, self._sender)
-                self._judge(self._journal, self._sender)
-        known, parent = self.mlflow_run_id, self._part.parent  # before the journal may go
-        if parent and self._identity and status != KILLED:
-            parent.note_part(self._identity, self.key, known)
-        self._journal.release()
+        parent = self._part.parent
+        if parent and parent._journal:
+            parent._take_over(self, status)
+        else:
+            self._see_through()
         if self._sender:  # which now removes the journal, if all is sent
             self._sender.release(self._config.spool_path)
 
-    def note_part(self, identity: str, key: str, mlflow_run_id: str | None) -> None:
+    def _take_over(self, part: Tracker, status: str) -> None:
         """A run under this one has ended, and is not recorded again when this one goes on after it was killed."""
-        self.parts[identity] = key, mlflow_run_id
-        self._append({"do": "part", "identity": identity, "key": key, "mlflow_run_id": mlflow_run_id})
+        assert part._journal is not None
+        if part._sender and self._waits_for_parts:  # a store that does not open one keeps the others waiting no more
+            self._waits_for_parts = wait_until_opened(part._journal, part._sender)
+        if part._identity and status != KILLED:
+            known = part.mlflow_run_id
+            self.parts[part._identity] = part.key, known
+            self._append({"do": "part", "identity": part._identity, "key": part.key, "mlflow_run_id": known})
+        self._ended_parts.append(part._journal)
+        for journal in [journal for journal in self._ended_parts if journal.is_sent]:
+            self._let_go(journal)
+
+    def _see_through(self) -> None:
+        """Waits until MLflow has this run and those under it, and lets go of them."""
+        assert self._journal is not None
+        is_waiting = True
+        for journal in (*self._ended_parts, self._journal):
+            if self._sender and is_waiting:
+                with self._guarded():
+                    is_waiting = self._wait_for(journal)
+            self._let_go(journal)
+
+    def _wait_for(self, journal: Journal) -> bool:
+        """Whether MLflow has all of it, so that waiting for another one makes sense."""
+        assert self._sender is not None
+        if not wait_until_sent(journal, self._sender, is_torn=bool(self._problem)):
+            # Somebody has killed the sender; another one does the rest.
+            self._sender = Sender.of(self._config.spool_path, self._config.tracking_uri)
+            wait_until_sent(journal, self._sender, is_torn=bool(self._problem))
+        return journal.is_sent
+
+    def _let_go(self, journal: Journal) -> None:
+        """The sender removes what is sent as soon as nobody holds it, so what is to be known of it is read before."""
+        if self._sender:
+            self._problem = self._problem or problem_of(journal, self._sender)
+        if journal is self._journal:
+            self._mlflow_run_id = self.mlflow_run_id
+        else:
+            self._ended_parts.remove(journal)
+        journal.release()
 
     @property
     def _scope(self) -> str:
@@ -309,63 +342,6 @@ class Tracker:
             if self._problem is None:
                 logging.exception("tracking")
                 self._problem = f"the record of this run could not be kept: {str(error) or type(error).__name__}"
-
-    def _wait(self, journal: Journal, sender: Sender) -> bool:
-        """Until MLflow has everything, or does not take more; false where the sender has ended before."""
-        began = moved = time.monotonic()
-        state = journal.state
-        sender.hurry()
-        while not journal.is_sent:
-            if not sender.is_alive:
-                return False
-            before, state = state, journal.state
-            at = time.monotonic()
-            moved = at if state.sent != before.sent else moved
-            is_stuck = bool(state.problem or self._problem)  # on a full disk the sender cannot note how far it is
-            if (is_stuck and at - moved > _PROBLEM_SECONDS) or at - began > _FINISH_SECONDS:
-                break
-            time.sleep(0.05)
-        return True
-
-    def _judge(self, journal: Journal, sender: Sender) -> None:
-        """Whether MLflow has the run, as it is after the waiting."""
-        state = journal.state
-        if self._problem is None and not journal.is_sent:
-            silent = "MLflow did not take everything in time"
-            why = state.problem or (silent if sender.is_alive else f"the sender has ended; its {SENDER_LOG} says why")
-            self._problem = f"{why}; what MLflow lacks is kept, and sent by the next run or `bertline sync`"
-        elif self._problem is None and state.refused:
-            others = f", and {len(state.refused) - 1} more" if len(state.refused) > 1 else ""
-            self._problem = f"MLflow refused a part of the record: {state.refused[0]}{others}"
-
-
-@dataclass
-class Recorded:
-    """What a journal holds of a run that goes on."""
-
-    last_steps: dict[str, int] = field(default_factory=dict)
-    steps: dict[str, Operation] = field(default_factory=dict)
-    parts: dict[str, tuple[str, str | None]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, journal: Journal) -> Recorded:
-        found = cls()
-        for operation, _ in journal.operations():
-            if operation["do"] == "metrics":
-                for name, _, _, step in operation["metrics"]:
-                    if name.startswith(_STEPWISE):
-                        found.last_steps[name] = max(step, found.last_steps.get(name, 0))
-            elif operation["do"] == "step":
-                found.steps[operation["name"]] = operation
-            elif operation["do"] == "part":
-                found.parts[operation["identity"]] = operation["key"], operation["mlflow_run_id"]
-        return found
-
-    def has(self, name: str, step: int) -> bool:
-        return step <= self.last_steps.get(valid_name(name), -1)
-
-    def next_step(self, prefix: str) -> int:
-        return max((step + 1 for name, step in self.last_steps.items() if name.startswith(prefix)), default=0)
 
 
 def identity_of(*parts: bytes | str) -> str:

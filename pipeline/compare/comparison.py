@@ -97,6 +97,7 @@ def compare(store: RunStore, runs: Sequence[Run]) -> Comparison:
         raise BertlineError("the same run is named twice; a run is compared with others.")
     verdicts, notes = _verdicts(store, runs)
     rows = compare_rows(store, runs)
+    better = {**_better(verdicts), **rows.better}
     slices = [_slices_of(run, verdict) for run, verdict in zip(runs, verdicts, strict=True)]
     tasks = {run.task for run in runs}
     if len(tasks) > 1:
@@ -105,12 +106,12 @@ def compare(store: RunStore, runs: Sequence[Run]) -> Comparison:
     return Comparison(
         runs=tuple(runs),
         settings=tuple(differing_settings([run.params for run in runs])),
-        metrics=tuple(_measured(list(map(_scores, runs, verdicts)), rows.better, rows.changes(None))),
+        metrics=tuple(_measured(list(map(_scores, runs, verdicts)), better, rows.changes(None))),
         slices=tuple(
             Slice(
                 name=name,
                 rows=tuple(_count(found.get(name, {}).get(ROWS)) for found in slices),
-                measured=tuple(_measured([found.get(name, {}) for found in slices], rows.better, rows.changes(name))),
+                measured=tuple(_measured([found.get(name, {}) for found in slices], better, rows.changes(name))),
             )
             for name in dict.fromkeys(name for found in slices for name in found)
         ),
@@ -138,6 +139,15 @@ def _verdicts(store: RunStore, runs: Sequence[Run]) -> tuple[list[Verdict | None
         elif path is None:
             notes.append(f"the run {run.short_id} was not evaluated ({run.status}).")
     return found, notes
+
+
+def _better(verdicts: Sequence[Verdict | None]) -> dict[str, str]:
+    """Of each metric whether `higher` or `lower` is better, as far as an evaluator has said it."""
+    found: dict[str, str] = {}
+    for verdict in verdicts:
+        if verdict and verdict.less_is_better is not None:
+            found |= {name: "lower" if name in verdict.less_is_better else "higher" for name in verdict.metrics}
+    return found
 
 
 def _scores(run: Run, verdict: Verdict | None) -> dict[str, float]:

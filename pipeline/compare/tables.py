@@ -91,6 +91,8 @@ def _metrics(comparison: Comparison) -> Iterator[Table | str]:
     for measured in comparison.metrics:
         table.add_row(measured.name, *_cells(measured))
     yield table
+    if less := [measured.name for measured in comparison.metrics if measured.better == "lower"]:
+        yield f"Less is better: {', '.join(less)}."
     if any(change for measured in comparison.metrics for change in measured.changes):
         yield (
             f"In brackets the {comparison.level:.0%} interval of the difference on the shared rows, by bootstrap;"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -10,10 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from serving import ports
+from serving.child import environment_of_child
 from serving.launch import Running, Say, heard, spawned
 from serving.settings import ServerSettings
-
-_ROOT = Path(__file__).parents[2]
 
 
 def start(settings: ServerSettings, log: Say) -> Running:
@@ -25,15 +23,10 @@ def start(settings: ServerSettings, log: Say) -> Running:
     """
     (model,) = settings.models.model_config_list.config
     settings = replace(settings, port=settings.port or ports.free_ports(settings.host)[0], rest_api_port=None)
-    found = os.environ.get("PYTHONPATH")
     process = spawned(
         [sys.executable, "-m", "serving.embedded", model.name, model.base_path, str(settings.port)],
         stdin=subprocess.PIPE,
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(_ROOT), *([found] if found else [])]),
-            "CUDA_VISIBLE_DEVICES": "-1",  # the process that has trained holds the GPUs' memory
-        },
+        env=environment_of_child(CUDA_VISIBLE_DEVICES="-1"),  # the process that has trained holds the GPUs' memory
     )
     folder = Path(tempfile.mkdtemp(prefix="bertline-serve-"))
     return heard(Running(process, settings, "the embedded server", folder), log)

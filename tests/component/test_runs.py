@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -46,6 +47,9 @@ class Store:
         old = answers(right=0.7)
         # An older version recorded no rows.
         self.old = record.run("old", verdict=judged(old), curves={"train/loss": falling(0.7, 0.4)})
+        # With tracking.texts: false no rows are kept, and the verdict says which way is better.
+        bare = replace(judged(old), less_is_better=["cross_entropy"])
+        self.bare = record.run("bare", verdict=bare, tags={"pipeline": "bare"})
         good = answers(right=0.9, seed=1, texts={0: "\x1b[2Jétude 🎬"})
         self.good = record.run(
             "good 🚀",
@@ -87,12 +91,12 @@ def store(tmp_path_factory) -> Store:
 
 def test_runs_are_listed_newest_first_without_the_parts_of_studies(store):
     listed = store.tell("runs", "--json").json
-    assert [run["name"] for run in listed] == ["failed", "seeds", "other", "elsewhere", "better", "good 🚀", "old"]
+    assert [run["name"] for run in listed] == ["failed", "seeds", "other", "elsewhere", "better", "good 🚀", "bare", "old"]
     assert listed[0]["status"] == "failed" and listed[1]["metrics"] == {"accuracy": 0.75}
     assert listed[2]["metrics"] == {"accuracy": None, "rows": 0}
     assert listed[2]["blessed"] is False and listed[5]["pushed_version"] == "1"
     assert listed[5]["changed"] == "training.epochs 2 → 3; evaluation.thresholds.matthews none → 0.1"
-    assert listed[6]["changed"] is None
+    assert listed[7]["changed"] is None
     shown = store.tell("runs").output
     assert store.good[:8] in shown and "good 🚀" in shown and "v1" in shown
 
@@ -129,6 +133,12 @@ def test_a_comparison_in_a_terminal_tells_all_parts(store):
     for part in ("150 of its 200", "training.epochs", "accuracy", "source=web", "train/loss", "became right", " *"):
         assert part in told
     assert "\x1b" not in told
+
+
+def test_which_way_a_metric_is_better_is_known_without_rows(store):
+    found = store.tell("compare", store.old, store.bare, "--json").json["metrics"]
+    assert (found["cross_entropy"]["better"], found["accuracy"]["better"]) == ("lower", "higher")
+    assert "Less is better: cross_entropy." in store.tell("compare", store.old, store.bare).output
 
 
 @pytest.mark.parametrize(

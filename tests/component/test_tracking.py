@@ -2,19 +2,26 @@
 
 import json
 import math
+import os
 import shutil
+import signal
+import time
+from contextlib import contextmanager
 
 import pytest
+from click.testing import CliRunner
 from mlflow import MlflowClient
 from recording import config_in, epoch, history, make_store, only_run_of, runs_of, send, step, tracked
 
 from components import events
 from components.tracking.journal import Journal, journals
 from components.tracking.names import valid_name
+from components.tracking.sender import Round, Turn
 from components.tracking.sync import send_all
 from components.tracking.tracker import Part, Tracker
 from components.verdict import Verdict
 from models.training import StepRecord
+from pipeline.cli import main
 
 
 @pytest.fixture(scope="module")
@@ -204,6 +211,81 @@ def test_parts_stand_under_their_study_and_are_not_recorded_again_when_it_goes_o
     assert history(config, below[1].info.run_id, "train/loss") == [(1, 1.0), (2, 0.5)]
 
 
+def test_a_part_does_not_wait_for_mlflow_and_the_study_waits_for_both(config):
+    study = Tracker(config, "2026-01-01T00:00:00", Part(title="study"), identity="study")
+    study.start()
+    part = Tracker(config, "2026-01-01T01:00:00", Part(title="part", parent=study), identity="part")
+    part.start()
+    part._sender.hurry()
+    while part.mlflow_run_id is None:
+        time.sleep(0.05)
+    with stopped(part._sender):
+        part.hear(step(1))
+        part.finish("FINISHED", {})  # nothing can be sent now
+    assert part.problem is None and study.parts["part"] == (part.key, part.mlflow_run_id)
+    study.finish("FINISHED", {})
+    assert study.problem is None
+    found = {run.info.run_id: run for run in runs_of(config.tracking_uri)}
+    assert set(found) == {study.mlflow_run_id, part.mlflow_run_id}
+    assert {run.info.status for run in found.values()} == {"FINISHED"}
+    assert found[part.mlflow_run_id].data.tags["mlflow.parentRunId"] == study.mlflow_run_id
+    assert history(config, part.mlflow_run_id, "train/loss") == [(1, 1.0)]
+
+
+@contextmanager
+def stopped(sender):
+    os.kill(sender._process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(sender._process.pid, signal.SIGCONT)
+
+
+def test_what_mlflow_refuses_of_a_part_is_told_by_its_study(config):
+    study = Tracker(config, "2026-01-01T00:00:00", Part(title="study"), identity="study")
+    study.start()
+    part = Tracker(config, "2026-01-01T01:00:00", Part(title="part", parent=study), identity="part")
+    part.start()
+    part._append({"do": "metrics", "metrics": [["bad\x00name/..", 1.0, 5, 0]]})
+    part.finish("FINISHED", {})
+    study.finish("FINISHED", {})
+    assert "MLflow refused a part of the record: metrics:" in study.problem
+
+
+def test_a_run_that_begins_is_known_before_all_of_an_older_one_is_told(config):
+    older, younger = (tracked(config, f"2026-01-0{number}T00:00:00") for number in (1, 2))
+    for tracker in (older, younger):
+        tracker.finish("FINISHED", {})
+    _, at = journals(config.spool_path)
+    known = []
+    Round(config.spool_path, None, lambda journal, state: known.append((journal.folder.name, at.state.mlflow_run_id))).run()
+    when_the_older_ends = [run_id for name, run_id in known if name != at.folder.name][-1]
+    assert when_the_older_ends and when_the_older_ends == younger_run(config).info.run_id
+
+
+def younger_run(config):
+    (run,) = runs_of(config.tracking_uri, line_run_id="2026-01-02T00:00:00")
+    return run
+
+
+def test_how_a_run_ended_is_told_where_the_disk_was_full(config, monkeypatch):
+    tracker = tracked(config)
+    room, append = tracker._journal.folder / "room", tracker._journal.append
+
+    def on_a_full_disk(operation):
+        if room.exists():
+            raise OSError("no space left on device")
+        append(operation)
+
+    monkeypatch.setattr(tracker._journal, "append", on_a_full_disk)
+    tracker.hear(step(1))
+    tracker.finish("FINISHED", {"status": "succeeded"})
+    send(config)
+    run = only_run_of(config)
+    assert run.info.status == "FINISHED" and run.data.tags["status"] == "succeeded"
+    assert "could not be kept" in tracker.problem and "train/loss" not in run.data.metrics
+
+
 def test_a_record_that_cannot_be_kept_fails_nothing(tmp_path, store):
     config = config_in(tmp_path, store)
     config.spool_path.write_text("a file in the place of the folder")
@@ -268,6 +350,26 @@ def test_a_sender_that_is_started_sends_and_ends(config):
     tracker.hear(step(1))
     tracker.finish("FINISHED", {})
     assert tracker.problem is None and tracker.mlflow_run_id == only_run_of(config).info.run_id
+
+
+def test_sync_leaves_a_run_that_is_sending_alone_and_says_so(config):
+    running, its_turn = tracked(config), Turn(config.spool_path)
+    assert its_turn.take()  # as its sender has
+    asked = CliRunner().invoke(main, ["sync", "--workspace", config.workspace])
+    its_turn.give_back()
+    assert asked.exit_code == 0 and "the run tells MLflow by itself" in asked.output and runs_of(config.tracking_uri) == []
+    running.finish("FINISHED", {})
+    assert len(send(config)) == 1 and only_run_of(config).info.status == "FINISHED"
+
+
+def test_a_sender_gives_way_to_the_line_until_somebody_waits_for_it(config):
+    tracker = Tracker(config, "2026-01-01T00:00:00")
+    tracker.start()
+    process = tracker._sender._process.pid
+    assert os.getpriority(os.PRIO_PROCESS, process) > os.getpriority(os.PRIO_PROCESS, 0)
+    tracker.finish("FINISHED", {})
+    if os.geteuid() == 0:  # nobody else may take patience back
+        assert os.getpriority(os.PRIO_PROCESS, process) == os.getpriority(os.PRIO_PROCESS, 0)
 
 
 def test_a_sender_that_is_killed_is_replaced_at_the_end(config):

@@ -12,7 +12,7 @@ from pipeline.cli import STEPS
 
 
 @pytest.fixture(scope="module")
-def line(finished_line, tmp_path_factory):
+def line(tmp_path_factory):
     """A copy of the finished line would have other paths; so another one, run once."""
     line = Line(tmp_path_factory.mktemp("cache"))
     assert line.run().exit_code == 0

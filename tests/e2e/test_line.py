@@ -203,6 +203,11 @@ def test_predict_answers_for_a_person_and_for_a_program(finished_line):
     assert answers[0]["label"] == "good" and sum(answers[0]["probabilities"]) == pytest.approx(1, abs=1e-5)
 
 
+def test_mask_asks_for_a_pretrained_model(finished_line):
+    done = finished_line.call("predict", "--mask", "The [MASK].")
+    assert done.exit_code == 1 and "its task is classification, not pretraining" in done.output
+
+
 def test_predict_without_a_model_says_what_to_do(tmp_path):
     nothing = CliRunner().invoke(main, ["predict", "--workspace", str(tmp_path), "text"])
     assert nothing.exit_code == 1 and "`bertline run` does" in nothing.output

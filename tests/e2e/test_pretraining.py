@@ -152,11 +152,6 @@ def test_a_fine_tuning_starts_from_the_recorded_run_by_one_line(pretrained, tmp_
     assert line.run().exit_code == 0 and line.steps_run() == []
 
 
-def test_mask_asks_for_a_pretrained_model(pretrained, finished_line):
-    done = predict(finished_line, "--mask", "The [MASK].")
-    assert done.exit_code == 1 and "its task is classification, not pretraining" in done.output
-
-
 def test_a_second_run_is_answered_from_the_cache(pretrained):
     assert pretrained.run().exit_code == 0
     assert pretrained.steps_run() == []
