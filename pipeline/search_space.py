@@ -40,7 +40,9 @@ def mistakes(space: Space, raw: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         elif name not in known:
             section = name.partition(".")[0]
             others = f"; only settings of {', '.join(SECTIONS)} are searched for" if section not in SECTIONS else ""
-            yield name, f"is not a setting of the model or its training{nearest(name, known) or others}"
+            # Whoever names another section means that one, however near a name of these may be.
+            meant = "" if others and section in Config.model_fields else nearest(name, known)
+            yield name, f"is not a setting of the model or its training{meant or others}"
         elif isinstance(values, RangeConfig) and number_kind(name) is None:
             yield name, "is not a number: list its values"
         elif not isinstance(values, RangeConfig) and any(value in values[:at] for at, value in enumerate(values)):
