@@ -8,7 +8,7 @@ attention weights, keep a cache of each beam's source, and drop the same units o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import keras
@@ -18,51 +18,7 @@ from keras import ops
 from models.attention import MASKED, Attention, Seen, attention_bias
 from models.encoder_parts import Parts
 from models.encoder_size import ACTIVATIONS
-from pipeline.errors import BertlineError
-
-
-@dataclass(frozen=True, kw_only=True)
-class Seq2SeqSize:
-    """The numbers that shape an encoder-decoder; the defaults are the paper's."""
-
-    source_pieces: int
-    target_pieces: int
-    layers: int = 6
-    decoder_layers: int = 6
-    hidden: int = 512
-    heads: int = 8
-    intermediate: int = 2048
-    max_positions: int = 512
-    """Pieces that a text has at most, on either side."""
-    dropout: float = 0.1
-    attention_dropout: float = 0.0
-    activation: str = "relu"
-    positions: str = "sinusoidal"
-    """Or `learned`."""
-    norm: str = "post"
-    """Whether a part is normalised after it was added to its input, or before (`pre`)."""
-    share_embeddings: bool = True
-    """One table of vectors for both sides, which must then have one vocabulary."""
-    tie_output: bool = True
-    """The decoder's table of vectors is the output's matrix as well."""
-    layer_norm_eps: float = 1e-6
-
-    def __post_init__(self) -> None:
-        if self.hidden % self.heads:
-            raise BertlineError(f"model: hidden must be a multiple of heads. Received: {self.hidden} and {self.heads}")
-        if self.share_embeddings and self.source_pieces != self.target_pieces:
-            raise BertlineError(
-                "translation.share_embeddings: both sides need one vocabulary for one table of vectors."
-                f" Received: {self.source_pieces} and {self.target_pieces} pieces"
-            )
-
-    @property
-    def head_size(self) -> int:
-        return self.hidden // self.heads
-
-    @property
-    def embedding_width(self) -> int:
-        return self.hidden
+from models.seq2seq_size import Seq2SeqSize
 
 
 class Source(NamedTuple):

@@ -34,11 +34,10 @@ class Decoder:
         self._ends = {"begin_id": target.cls_id, "end_id": target.sep_id}
 
     def greedy(self) -> decoding.Texts:
-        return decoding.follow(
-            self.step(1), self.nothing(1), self._limits, alpha=self._settings.length_penalty, **self._ends
-        )
+        return self.follow(decoding.likeliest)
 
-    def sample(self, choose: decoding.Choose) -> decoding.Texts:
+    def follow(self, choose: decoding.Choose) -> decoding.Texts:
+        """One text a source, each piece chosen from the scores that those before it give."""
         return decoding.follow(
             self.step(1), self.nothing(1), self._limits, choose, alpha=self._settings.length_penalty, **self._ends
         )

@@ -11,7 +11,8 @@ import tensorflow as tf
 from wordpiece import write_vocab
 
 from models.inputs import Corpus
-from models.seq2seq import Seq2Seq, Seq2SeqSize
+from models.seq2seq import Seq2Seq
+from models.seq2seq_size import Seq2SeqSize
 from models.task import Context, get_task
 from models.text import TextEncoder
 from models.vocabulary import SPECIAL_PIECES

@@ -16,7 +16,8 @@ from models import decoding
 from models.answers import TRANSLATED
 from models.cross_entropy import cross_entropy, mean_cross_entropy
 from models.inputs import padded
-from models.seq2seq import Seq2Seq, Seq2SeqSize
+from models.seq2seq import Seq2Seq
+from models.seq2seq_size import Seq2SeqSize
 from models.task import Context, Metric, Output, Signature, Task, Tensors
 from models.translating import Decoder, alignment
 from pipeline.config import TEXT_KEYS, ModelConfig
@@ -156,7 +157,7 @@ def greedy_answer(model: Seq2Seq, columns: Mapping[str, tf.Tensor], context: Con
 def sample_answer(model: Seq2Seq, columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
     """Each piece by chance; what is drawn follows from the row's own seed."""
     choose = decoding.by_chance(columns["temperature"], columns["top_k"], columns["top_p"], columns["seed"])
-    return _written(Decoder(model, padded(request(columns, context)), context).sample(choose), context)
+    return _written(Decoder(model, padded(request(columns, context)), context).follow(choose), context)
 
 
 def _written(found: decoding.Texts, context: Context) -> Tensors:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from pipeline.config.base import Frozen
 
@@ -39,3 +39,10 @@ class TranslationConfig(Frozen):
     """A translation has at most so many pieces for each piece of its source, …"""
     max_more: int = Field(default=10, ge=1, le=512)
     """… and so many more; and never more than `text.seq_len`."""
+
+    @model_validator(mode="after")
+    def _as_many_as_are_looked_at(self) -> TranslationConfig:
+        found = self.beam if self.search == "beam" else 1
+        if self.n_best > found:
+            raise ValueError(f"n_best={self.n_best}, and search={self.search} finds {found}; raise beam, or lower n_best")
+        return self

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models.seq2seq import Seq2Seq, Seq2SeqSize, causal_bias, sine_positions
+from models.seq2seq import Seq2Seq, causal_bias, sine_positions
+from models.seq2seq_size import Seq2SeqSize
 from pipeline.errors import BertlineError
 
 PIECES = 11

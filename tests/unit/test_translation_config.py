@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 
-from pipeline.config import Config, run, task_names
+from pipeline.config import Config, TranslationConfig
 from pipeline.config_file import load
 from pipeline.errors import BertlineError
 
@@ -17,9 +18,7 @@ evaluation: {thresholds: {bleu: 20}}
 
 
 @pytest.fixture
-def write(tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "task_names", lambda: sorted({*task_names(), "translation"}))
-
+def write(tmp_path):
     def write(text: str) -> str:
         path = tmp_path / "my.yaml"
         path.write_text(text)
@@ -108,3 +107,9 @@ def test_a_table_needs_the_column_of_the_translation_too(write):
 def test_both_vocabularies_are_relative_to_the_config(write, tmp_path):
     config = load(write(TRANSLATION + "text: {separate: true, vocab: en.txt, target_vocab: de.txt}\n"))
     assert (config.text.vocab, config.text.target_vocab) == (str(tmp_path / "en.txt"), str(tmp_path / "de.txt"))
+
+
+@pytest.mark.parametrize(("settings", "found"), [({"beam": 2, "n_best": 3}, 2), ({"search": "greedy", "n_best": 2}, 1)])
+def test_no_more_translations_are_given_than_are_looked_at(settings, found):
+    with pytest.raises(ValidationError, match=f"finds {found}; raise beam, or lower n_best"):
+        TranslationConfig(**settings)
