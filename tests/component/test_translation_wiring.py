@@ -1,25 +1,19 @@
 """The line of a task that writes texts: what its steps are told, and what of it makes them run again."""
 
-import dataclasses
 import json
 from pathlib import Path
 
 import pytest
 from tfx.utils import json_utils
 
-from models.task import get_task
-from pipeline import build
 from pipeline.build import create_pipeline
-from pipeline.config import Config, DataConfig, EvaluationConfig, TextConfig, TranslationConfig, run, task_names
+from pipeline.config import Config, DataConfig, EvaluationConfig, TextConfig, TranslationConfig
 from pipeline.errors import BertlineError
 
 
 @pytest.fixture
-def steps(tmp_path, monkeypatch):
+def steps(tmp_path):
     """(settings) -> what each step of a line over two small files is told."""
-    task = dataclasses.replace(get_task("classification"), name="translation", label="text")
-    monkeypatch.setattr(run, "task_names", lambda: [*task_names(), "translation"])
-    monkeypatch.setattr(build, "get_task", lambda name: task if name == "translation" else get_task(name))
     for language in ("en", "de"):
         (tmp_path / f"train.{language}").write_text("a dog\n" * 5)
         (tmp_path / f"val.{language}").write_text("a cat\n" * 5)
@@ -31,7 +25,7 @@ def steps(tmp_path, monkeypatch):
             task=task,
             workspace=str(tmp_path / "workspace"),
             data=DataConfig(**files, text="en", label="de"),
-            evaluation=EvaluationConfig(thresholds={"accuracy": 0.5}),
+            evaluation=EvaluationConfig(thresholds={"bleu" if task == "translation" else "accuracy": 0.5}),
             **settings,
         )
         return {step.id: step.exec_properties for step in create_pipeline(config).components}
