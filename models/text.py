@@ -70,7 +70,8 @@ class TextEncoder(tf.Module):
         # The op itself needs its [UNK] under its own name; in a text it travels as a mark that no vocabulary has.
         in_words = [piece if piece == UNK else self._splitter.marks.get(piece, piece) for piece in self.vocab]
         self._continues = [piece.startswith(CONTINUATION) for piece in in_words]
-        self._characters = [len(piece.removeprefix(CONTINUATION).replace(JOINER, "")) for piece in in_words]
+        self._unseen = JOINER if joined else ""  # in a text that is not joined, it is a character like any other
+        self._characters = [len(piece.removeprefix(CONTINUATION).replace(self._unseen, "")) for piece in in_words]
         try:
             with tf.init_scope():
                 self._words_to_pieces = tf_text.FastWordpieceTokenizer(
@@ -126,7 +127,7 @@ class TextEncoder(tf.Module):
         def of_any(texts: tf.Tensor) -> Tokens:
             words = self._splitter(texts)
             ids = self._cut_up(words)
-            shown = tf.strings.regex_replace(words.flat_values, JOINER, "")
+            shown = tf.strings.regex_replace(words.flat_values, self._unseen, "") if self._unseen else words.flat_values
             of_word = tf.repeat(tf.strings.length(shown, unit="UTF8_CHAR"), ids.values.row_lengths())
             ids = ids.merge_dims(1, 2)
             of_piece = tf.gather(self._characters, ids.flat_values)

@@ -87,6 +87,7 @@ class Refusing(_Handler):
     """Lets nobody in, and repeats what it was told."""
 
     def do_GET(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))  # or it would be taken for the next request
         self.answer(401, f"who is {self.headers.get('Authorization')}?".encode())
 
     do_POST = do_GET

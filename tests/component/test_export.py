@@ -12,7 +12,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from models.encoder import Encoder, EncoderSize
 from models.task import Context, get_task
 from models.text import TextEncoder
-from pipeline.config import task_names
+from pipeline.config import ModelConfig, task_names
 from serving.contract import read_card
 from serving.signatures import ServedModel, export
 
@@ -89,8 +89,11 @@ def test_a_graph_holds_only_ops_that_the_stock_server_links(name, tmp_path):
     vocab.write_text("\n".join(PIECES) + "\n", encoding="utf-8")
     task = get_task(name)
     size = EncoderSize(vocab_size=len(PIECES), layers=1, hidden=8, heads=2, intermediate=16)
-    context = Context(TextEncoder(str(vocab), seq_len=16), ("O", "B-X"), text_keys=task.text_keys, tuned={"threshold": 0.0})
-    model = task.build(Encoder(size, seed=1), context, 0.1, 1)
+    text = TextEncoder(str(vocab), seq_len=16)
+    context = Context(text, ("O", "B-X"), text_keys=task.text_keys, tuned={"threshold": 0.0}, target=text)
+    sizes = ModelConfig(layers=1, hidden=8, heads=2, intermediate=16)
+    encoder = task.make_encoder(sizes, context, 1) if task.make_encoder else Encoder(size, seed=1)
+    model = task.build(encoder, context, 0.1, 1)
     export(ServedModel(task, context, model), str(tmp_path / "model"), {"task": name})
     saved = saved_model_pb2.SavedModel.FromString((tmp_path / "model" / "saved_model.pb").read_bytes())
     graph = saved.meta_graphs[0].graph_def
