@@ -9,7 +9,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.pop("MLFLOW_TRACKING_URI", None)  # a developer's own store is none of the tests' business
 
-_LONGEST = ("e2e/test_study", "e2e/test_cache", "e2e/", "component/test_tr", "component/")
+_LONGEST = ("e2e/test_study", "e2e/test_cache", "e2e/", "component/tracking/", "component/test_tr", "component/")
 """Files that take minutes; begun last, one of them would keep a single worker busy while the others have nothing left."""
 
 
