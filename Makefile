@@ -49,9 +49,9 @@ $(READY): requirements.lock pyproject.toml | $(UV)
 	@touch $@
 
 lock: | $(UV) ## compiles requirements.lock (CPU) and requirements-gpu.lock anew
-	$(UV) pip compile -q pyproject.toml --extra samples --extra test --extra cpu --override locks/cpu-overrides.txt \
+	$(UV) pip compile -q pyproject.toml --extra samples --extra test --extra kubeflow --extra cpu --override locks/cpu-overrides.txt \
 	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements.lock
-	$(UV) pip compile -q pyproject.toml --extra samples --extra gpu \
+	$(UV) pip compile -q pyproject.toml --extra samples --extra kubeflow --extra gpu \
 	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements-gpu.lock
 
 clean: ## removes the workspace; the environment stays

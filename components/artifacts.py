@@ -6,10 +6,10 @@ from tfx.types.artifact import Artifact
 class IngestReport(Artifact):
     """What became of every raw row: `report.json` (counts) and `quarantine.jsonl` (bad rows with their reasons)."""
 
-    TYPE_NAME = "BertlineIngestReport"
+    TYPE_NAME = "components.IngestReport"
 
 
 class Vocabulary(Artifact):
     """`vocab.txt`, one WordPiece a line; a piece's id is its line."""
 
-    TYPE_NAME = "BertlineVocabulary"
+    TYPE_NAME = "components.Vocabulary"

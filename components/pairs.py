@@ -10,7 +10,6 @@ import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -22,6 +21,7 @@ from tfx import types
 from tfx.dsl.components.base import base_beam_component, base_beam_executor, executor_spec
 from tfx.types import artifact_utils, standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
+from tfx.utils import io_utils
 
 from components import events
 from components.artifacts import Vocabulary
@@ -167,8 +167,8 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             if not count:
                 raise BertlineError(f"data: the {split} documents hold no word that could be learned from.")
             events.emit(events.Note(f"{count:,} {split} pairs of sentences"))
-        schema = Path(artifact_utils.get_single_uri(output_dict["schema"]))
-        (schema / "schema.pbtxt").write_text(text_format.MessageToString(make_schema()), encoding="utf-8")
+        schema = os.path.join(artifact_utils.get_single_uri(output_dict["schema"]), "schema.pbtxt")
+        io_utils.write_string_file(schema, text_format.MessageToString(make_schema()))
 
 
 class PairsSpec(ComponentSpec):

@@ -19,8 +19,11 @@ import tensorflow_transform as tft
 
 from components import events
 from components.schema import labels_of
+from components.trainer_cluster import train_as_chief
 from components.transform import target_vocabulary_of, vocabulary_of
 from models import checkpoints, inputs, training
+from models.cluster import Cluster
+from models.devices import join
 from models.encoder import Encoder, EncoderSize
 from models.held_out import scorer
 from models.packed_rows import pack_rows
@@ -38,7 +41,15 @@ _SHOWN = 20
 
 
 def run_fn(args: Any) -> None:
-    """The door for TFX: unpacks its arguments and calls `train_and_export`.
+    """The door for TFX. Where TF_CONFIG names several processes, this one is their chief."""
+    if Cluster.from_environment():
+        train_as_chief(args)
+    else:
+        train_here(args)
+
+
+def train_here(args: Any) -> None:
+    """Unpacks TFX's arguments and calls `train_and_export`.
 
     `args.custom_config` carries the sections of the config as JSON, the pipeline's name, a code fingerprint (so that a
     change of code is a change of the cache key) and the folder for checkpoints that outlive a killed run.
@@ -96,7 +107,7 @@ def train_and_export(
     model_folder: str,
     history_folder: str,
 ) -> training.TrainingResult:
-    """Trains, and writes the SavedModel with all that it brings along.
+    """Trains, and writes the SavedModel with all that it brings along, where this process is the one that writes.
 
     Args:
       target_vocab_path: of the texts that are written, where they have a vocabulary of their own.
@@ -136,6 +147,8 @@ def train_and_export(
         score=scorer(task, context, held_out),
         report=lambda record: events.emit(events.Training(record)),
     )
+    if not join(settings.devices).is_chief:
+        return result
     if result.resumed_at:
         events.emit(events.Note(f"training went on from the checkpoint at step {result.resumed_at}"))
     if task.tune:

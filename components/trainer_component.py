@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -15,9 +16,12 @@ from tfx.components.trainer.fn_args_utils import FnArgs
 from tfx.dsl.components.base import base_component, executor_spec
 from tfx.proto import trainer_pb2
 from tfx.types import artifact_utils, standard_artifacts
-from tfx.types.component_spec import ChannelParameter
+from tfx.types.component_spec import ChannelParameter, ExecutionParameter
 from tfx.types.standard_component_specs import TrainerSpec as StockSpec
 from tfx.utils import json_utils
+
+GIVEN_AT_RUN = ("epochs", "learning_rate")
+"""Settings of `training` that may be given when a run is started."""
 
 
 class Executor(GenericExecutor):
@@ -31,11 +35,23 @@ class Executor(GenericExecutor):
     ) -> FnArgs:
         made = super()._GetFnArgs(input_dict, output_dict, exec_properties)
         folders = artifact_utils.get_split_uris(input_dict["raw_examples"], "eval")
-        made.custom_config = {**made.custom_config, "raw_files": [os.path.join(folder, "*") for folder in folders]}
+        given = {name: exec_properties[name] for name in GIVEN_AT_RUN if exec_properties.get(name)}
+        made.custom_config = {
+            **made.custom_config,
+            "raw_files": [os.path.join(folder, "*") for folder in folders],
+            "training": json.dumps({**json.loads(made.custom_config["training"]), **given}),
+            # A step that is tried again has the same outputs: what it left of its training is found there.
+            "checkpoints": made.custom_config["checkpoints"] or os.path.join(made.model_run_dir, "checkpoints"),
+        }
         return made
 
 
 class TrainerSpec(StockSpec):
+    PARAMETERS = {
+        **StockSpec.PARAMETERS,
+        "epochs": ExecutionParameter(type=int, optional=True),
+        "learning_rate": ExecutionParameter(type=float, optional=True),
+    }
     INPUTS = {**StockSpec.INPUTS, "raw_examples": ChannelParameter(type=standard_artifacts.Examples)}
 
 
@@ -48,6 +64,7 @@ class Trainer(base_component.BaseComponent):
       transform_graph: the output of Transform.
       schema: names the classes.
       settings: what `trainer.run_fn` is told.
+      given_at_run: RuntimeParameters of TFX, in place of the settings of `training` that GIVEN_AT_RUN names.
     """
 
     SPEC_CLASS = TrainerSpec
@@ -60,6 +77,7 @@ class Trainer(base_component.BaseComponent):
         transform_graph: types.BaseChannel,
         schema: types.BaseChannel,
         settings: Mapping[str, Any],
+        **given_at_run: Any,
     ) -> None:
         super().__init__(
             TrainerSpec(
@@ -71,6 +89,7 @@ class Trainer(base_component.BaseComponent):
                 eval_args=trainer_pb2.EvalArgs(),
                 run_fn="components.trainer.run_fn",
                 custom_config=json_utils.dumps(dict(settings)),
+                **given_at_run,
                 model=types.Channel(type=standard_artifacts.Model),
                 model_run=types.Channel(type=standard_artifacts.ModelRun),
             )

@@ -8,7 +8,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0.anomalies_pb2 import Anomalies
@@ -17,7 +16,9 @@ from tensorflow_metadata.proto.v0.statistics_pb2 import DatasetFeatureStatistics
 from tfx.components.statistics_gen.stats_artifact_utils import load_statistics
 from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
 from tfx.dsl.component.experimental.decorators import component
+from tfx.dsl.io import fileio
 from tfx.types import standard_artifacts
+from tfx.utils import io_utils
 
 from components import events
 from components.anomalies import Report, Statistics, explain, validate
@@ -29,6 +30,7 @@ from pipeline.config import DataConfig, LabelKind, ValidationConfig
 from pipeline.errors import BertlineError
 
 _BASELINE = "statistics.pb"
+_SCHEMA = "schema.pbtxt"
 
 
 def make_schema(
@@ -95,8 +97,8 @@ def gate(
     report: Report,
     *,
     allow_anomalies: bool,
-    baseline_folder: Path,
-    folder: Path,
+    baseline_folder: str,
+    folder: str,
 ) -> dict[str, Anomalies]:
     """Lets the data pass, or raises a BertlineError that lists its anomalies.
 
@@ -124,32 +126,32 @@ def gate(
         )
     if anomalies:
         events.emit(events.Note(f"The data has anomalies, and they were allowed:\n{text}"))
-    (folder / "report.txt").write_text(f"{text or 'No anomalies.'}\n", encoding="utf-8")
+    io_utils.write_string_file(os.path.join(folder, "report.txt"), f"{text or 'No anomalies.'}\n")
     record = {"anomalies": [asdict(anomaly) for anomaly in anomalies], "allowed": bool(anomalies)}
-    (folder / "report.json").write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    written = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+    io_utils.write_string_file(os.path.join(folder, "report.json"), written)
     write_baseline(baseline_folder, statistics)
     return found
 
 
-def read_baseline(folder: Path) -> dict[str, DatasetFeatureStatisticsList]:
+def read_baseline(folder: str) -> dict[str, DatasetFeatureStatisticsList]:
     """The statistics of the last accepted data; empty before the first."""
-    path = folder / _BASELINE
-    if not path.exists():
+    path = os.path.join(folder, _BASELINE)
+    if not fileio.exists(path):
         return {}
-    stored = DatasetFeatureStatisticsList.FromString(path.read_bytes())
+    stored = DatasetFeatureStatisticsList.FromString(io_utils.read_bytes_file(path))
     return {dataset.name: DatasetFeatureStatisticsList(datasets=[dataset]) for dataset in stored.datasets}
 
 
-def write_baseline(folder: Path, statistics: Statistics) -> None:
+def write_baseline(folder: str, statistics: Statistics) -> None:
     """Replaces the baseline at one stroke: all splits are in one file, so nobody reads a mixture of two runs."""
     stored = DatasetFeatureStatisticsList()
     for split, current in statistics.items():
         stored.datasets.add().CopyFrom(current.datasets[0])
         stored.datasets[-1].name = split
-    folder.mkdir(parents=True, exist_ok=True)
-    incoming = folder / f"{_BASELINE}.{os.getpid()}"
-    incoming.write_bytes(stored.SerializeToString())
-    incoming.replace(folder / _BASELINE)
+    incoming = os.path.join(folder, f"{_BASELINE}.{os.getpid()}")
+    io_utils.write_bytes_file(incoming, stored.SerializeToString())
+    fileio.rename(incoming, os.path.join(folder, _BASELINE), overwrite=True)
 
 
 @component
@@ -172,7 +174,7 @@ def SchemaFromConfig(
         label,
         json.loads(lists),
     )
-    (Path(schema.uri) / "schema.pbtxt").write_text(text_format.MessageToString(made, as_utf8=True), encoding="utf-8")
+    io_utils.write_string_file(os.path.join(schema.uri, _SCHEMA), text_format.MessageToString(made, as_utf8=True))
 
 
 @component
@@ -186,21 +188,20 @@ def DataGate(
     code: Parameter[str],
 ) -> None:
     """Stops the line when the data has anomalies; its artifact is laid out as that of TFX's ExampleValidator."""
-    folder = Path(anomalies.uri)
     found = gate(
         {split: load_statistics(statistics, split).proto() for split in statistics.splits},
-        read_schema(str(Path(schema.uri) / "schema.pbtxt")),
+        read_schema(os.path.join(schema.uri, _SCHEMA)),
         _read_report(report.uri),
         allow_anomalies=ValidationConfig.model_validate_json(validation).allow_anomalies,
-        baseline_folder=Path(baseline_path),
-        folder=folder,
+        baseline_folder=baseline_path,
+        folder=anomalies.uri,
     )
     anomalies.splits = list(found)
     anomalies.span = statistics.span
     for split, findings in found.items():
-        (folder / f"Split-{split}").mkdir()
-        (folder / f"Split-{split}" / "SchemaDiff.pb").write_bytes(findings.SerializeToString())
+        path = os.path.join(anomalies.uri, f"Split-{split}", "SchemaDiff.pb")
+        io_utils.write_bytes_file(path, findings.SerializeToString())
 
 
 def _read_report(uri: str) -> Report:
-    return json.loads((Path(uri) / "report.json").read_text(encoding="utf-8"))
+    return json.loads(io_utils.read_string_file(os.path.join(uri, "report.json")))

@@ -58,10 +58,13 @@ class Checkpoint:
     """The last state of a training: one safetensors file and the history so far.
 
     A file is written under another name and renamed, so the newest complete one is always whole.
+
+    Args:
+      writes: whether this process does; the others of a cluster read what it has written.
     """
 
-    def __init__(self, folder: Path, model: Any, optimizer: Optimizer, average: int = 1) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, model: Any, optimizer: Optimizer, average: int = 1, *, writes: bool = True) -> None:
+        self.folder, self._writes = folder, writes
         self.recent = RecentWeights(model, average)
         self.history: list[dict[str, Any]] = []
         self.held_out = HeldOut()
@@ -80,7 +83,8 @@ class Checkpoint:
         """Returns the step that was restored, 0 if there was none."""
         *_, (step, path) = [(0, None), *self._saved()]
         if path is None:
-            self._history_path.unlink(missing_ok=True)
+            if self._writes:
+                self._history_path.unlink(missing_ok=True)
             return 0
         with safe_open(path, "np") as tensors:
             names = set(tensors.keys())
@@ -94,15 +98,20 @@ class Checkpoint:
             self.recent.restore(found)
         lines = self._history_path.read_text().splitlines() if self._history_path.exists() else []
         self.history = [record for record in map(json.loads, lines) if record["step"] <= step]
-        self._history_path.write_text("".join(json.dumps(record) + "\n" for record in self.history))
+        if self._writes:
+            self._history_path.write_text("".join(json.dumps(record) + "\n" for record in self.history))
         return step
 
     def record(self, record: dict[str, Any]) -> None:
         self.history.append(record)
+        if not self._writes:
+            return
         with self._history_path.open("a") as file:
             file.write(json.dumps(record) + "\n")
 
     def save(self, step: int) -> None:
+        if not self._writes:
+            return
         older = [path for _, path in self._saved()]
         target = self.folder / f"step-{step:09d}.safetensors"
         unfinished = target.with_suffix(".part")

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from models import inputs
+from models.devices import Devices
 from models.optimizer import Optimizer
 from models.precision import in_float32
 from models.task import Task
@@ -18,7 +19,7 @@ Tensors = dict[str, tf.Tensor]
 
 
 def step_function(
-    strategy: tf.distribute.Strategy,
+    devices: Devices,
     model: Any,
     task: Task,
     optimizer: Optimizer,
@@ -47,9 +48,8 @@ def step_function(
         optimizer.apply(found)
         return numbers
 
-    spec = strategy.experimental_distribute_dataset(
-        batches(rows, [inputs.Batch(np.zeros(1, np.int64), 4)], settings, strategy.num_replicas_in_sync)
-    ).element_spec
+    some = batches(rows, [inputs.Batch(np.zeros(1, np.int64), 4)], settings, devices.replicas)
+    spec, strategy = devices.deal(some).element_spec, devices.strategy
 
     @tf.function(input_signature=[spec], autograph=False)
     def step(batch: Any) -> tuple[Any, Any, Any]:
@@ -137,8 +137,8 @@ def _plus(total: tf.Tensor, gradient: Any) -> tf.Tensor:
     return total + gradient
 
 
-def evaluator(model: Any, task: Task) -> Callable[[inputs.Corpus, TrainingConfig], tuple[float, float]]:
-    """Mean loss and accuracy over a corpus, in batches of like length."""
+def evaluator(devices: Devices, model: Any, task: Task) -> Callable[[inputs.Corpus, TrainingConfig], tuple[float, float]]:
+    """Mean loss and accuracy over a corpus, in batches of like length; each process looks at its share of them."""
 
     @tf.function(reduce_retracing=True, autograph=False)
     def numbers(batch: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
@@ -153,11 +153,11 @@ def evaluator(model: Any, task: Task) -> Callable[[inputs.Corpus, TrainingConfig
         whole = {"batch_size": settings.batch_size, "batch_tokens": settings.batch_tokens}
         sizes = {name: size // settings.accumulate for name, size in whole.items() if size}
         parts = settings.model_copy(update={**sizes, "accumulate": 1})
-        planned = plan(rows, parts, seed=None)
+        planned = devices.share(plan(rows, parts, seed=None))
         sums, weights = np.zeros(2), rows.weights
         for batch, part in zip(batches(rows, planned, parts), planned, strict=True):
             sums += weights[part.rows].sum() * np.asarray([float(value) for value in numbers(batch)])
-        loss, accuracy = sums / max(1, weights.sum())
+        loss, accuracy = devices.summed(sums) / max(1, weights.sum())
         return float(loss), float(accuracy)
 
     return evaluate

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from models import inputs, lora, precision
 from models.averaging import assign, trained_weights
 from models.curves import Curves
+from models.devices import join, scaled
 from models.optimizer import Optimizer
 from models.recompute import recompute_layers
 from models.resume import Checkpoint
@@ -83,25 +83,6 @@ class TrainingResult:
     history: list[dict[str, Any]]
 
 
-def choose_strategy(devices: tuple[str, ...]) -> tf.distribute.Strategy:
-    """MirroredStrategy over the named devices, or over every GPU, or on the CPU."""
-    names = list(devices) or [f"GPU:{i}" for i, _ in enumerate(tf.config.list_logical_devices("GPU"))] or ["CPU:0"]
-    known = {f"{device.device_type}:{device.name.rsplit(':', 1)[1]}" for device in tf.config.list_logical_devices()}
-    missing = [name for name in names if name not in known]
-    if missing:
-        raise BertlineError(
-            f"training.devices: {', '.join(missing)} not found; this machine has {', '.join(sorted(known))}."
-        )
-    # One CPU needs no mirroring; the default strategy takes the same code path without its overhead.
-    return tf.distribute.get_strategy() if names == ["CPU:0"] else _mirrored(tuple(names))
-
-
-@cache
-def _mirrored(names: tuple[str, ...]) -> tf.distribute.Strategy:
-    """One a process and devices: two would number their sums over replicas alike, and TensorFlow take them for the same."""
-    return tf.distribute.MirroredStrategy(names)
-
-
 def train(
     build_model: Callable[[], Any],
     task: Task,
@@ -125,10 +106,13 @@ def train(
       tensorboard_folder: of this training's events, if `settings.tensorboard`; `tensorboard/NAME` beside the checkpoint
         folder by default, with the checkpoint folder's name.
     """
-    strategy = choose_strategy(settings.devices)
-    phases = [Phase(train_rows, settings)] if isinstance(train_rows, inputs.Corpus) else list(train_rows)
+    devices = join(settings.devices)
+    strategy = devices.strategy
+    given = [Phase(train_rows, settings)] if isinstance(train_rows, inputs.Corpus) else train_rows
+    phases = [Phase(rows, scaled(of_phase, devices.replicas)) for rows, of_phase in given]
+    settings = scaled(settings, devices.replicas)
     for phase in phases:
-        _check(phase.settings, strategy.num_replicas_in_sync, phase.rows, eval_rows)
+        _check(phase.settings, devices.replicas, phase.rows, eval_rows)
     phase_of = [number for number, phase in enumerate(phases) for _ in range(phase.settings.epochs)]  # by epoch
     plans = [_plan(phases[number], epoch, task.class_key) for epoch, number in enumerate(phase_of)]
     ends = np.cumsum([len(planned) for planned in plans])
@@ -152,14 +136,19 @@ def train(
             betas=(0.9, settings.beta_2),
             scale_loss=policy == "mixed_float16",
         )
-    checkpoint = Checkpoint(checkpoint_folder, model, optimizer, settings.average)
+    checkpoint = Checkpoint(checkpoint_folder, model, optimizer, settings.average, writes=devices.is_chief)
     start = step = checkpoint.restore()
+    if devices.summed(start) != start * devices.processes:
+        raise BertlineError(
+            f"the processes of this training do not see the same checkpoints; this one goes on from step {start} of"
+            f" {checkpoint_folder}. Give them one workspace that all of them share."
+        )
     held_out, recent = checkpoint.held_out, checkpoint.recent
     trained = {variable.path: variable for variable in model.trainable_variables}
-    step_of = cache(lambda number: step_function(strategy, model, task, optimizer, *phases[number]))  # traced once a phase
-    evaluate = evaluator(model, task)
+    step_of = cache(lambda number: step_function(devices, model, task, optimizer, *phases[number]))  # traced once a phase
+    evaluate = evaluator(devices, model, task)
     events = tensorboard_folder or checkpoint_folder.parent / "tensorboard" / checkpoint_folder.name
-    curves = Curves(events, checkpoint.history) if settings.tensorboard else None
+    curves = Curves(events, checkpoint.history) if settings.tensorboard and devices.is_chief else None
 
     def tell(record: StepRecord | EpochRecord) -> None:
         checkpoint.record(record.numbers())
@@ -176,9 +165,9 @@ def train(
                 break
             rows, in_phase = phases[phase_of[epoch]]
             step_fn = step_of(phase_of[epoch])
-            dataset = batches(rows, planned[step - first :], in_phase, strategy.num_replicas_in_sync)
+            dataset = batches(rows, planned[step - first :], in_phase, devices.replicas)
             began = time.perf_counter()
-            for batch in strategy.experimental_distribute_dataset(dataset):
+            for batch in devices.deal(dataset):
                 loss, accuracy, tokens = (float(value) for value in step_fn(batch))
                 step += 1
                 now = time.perf_counter()
@@ -205,8 +194,8 @@ def train(
                 eval_loss, eval_accuracy = evaluate(
                     eval_rows, phases[-1].settings
                 )  # held-out rows are as long as the last's
-                scores = score(model) if score else {}
-                badness = _badness(task, settings.best_by, eval_loss, scores)
+                scores = score(model) if score and devices.is_chief else {}
+                badness = devices.from_chief(_badness(task, settings.best_by, eval_loss, scores))
                 held_out.judge(step, badness, lambda: trained_weights(trained) if settings.keep == "best" else {})
             tell(EpochRecord(step=step, epoch=epoch + 1, eval_loss=eval_loss, eval_accuracy=eval_accuracy, scores=scores))
             checkpoint.save(step)
@@ -215,8 +204,9 @@ def train(
             curves.close()
     recent.take_mean()
     assign(trained, held_out.best_weights)
-    with strategy.scope():
-        plain = model if _is_plain(settings, policy) else _plain_copy(model, build_model(), settings)
+    # Variables that several processes share could only be exported by all of them; a copy is this process's own.
+    is_plain = _is_plain(settings, policy) and devices.processes == 1
+    plain = model if is_plain else _plain_copy(model, build_model(), settings)
     return TrainingResult(
         model=plain,
         steps=step,
@@ -274,7 +264,7 @@ def _plain_copy(model: Any, plain: Any, settings: TrainingConfig) -> Any:
 
 def _badness(task: Task, best_by: str, loss: float, scores: Mapping[str, float]) -> float:
     """What the epochs are compared by: less is better."""
-    if best_by == "loss":
+    if best_by not in scores:  # the loss, or a process that measures no scores
         return loss
     value = scores[best_by]
     return float("inf") if np.isnan(value) else value if task.metrics[best_by].better == "lower" else -value

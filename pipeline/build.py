@@ -12,12 +12,14 @@ from tfx.orchestration import metadata
 from tfx.orchestration.pipeline import Pipeline
 
 from components.evaluator import Evaluator
+from components.ingest.component import GIVEN_AT_RUN as FILES_AT_RUN
 from components.ingest.component import Ingest
 from components.ingest.files import digest
 from components.ingest.readers import check_inputs
 from components.pairs import SentencePairs
 from components.pusher import Publish
 from components.serve_checker import ServeCheck
+from components.trainer_component import GIVEN_AT_RUN as TRAINING_AT_RUN
 from components.trainer_component import Trainer
 from components.transform import Transform
 from components.validation import DataGate, SchemaFromConfig
@@ -26,6 +28,7 @@ from components.vocabulary import VocabularyGen
 from models.task import as_learned, check_label, check_texts, check_training, get_task
 from pipeline.config import Config
 from pipeline.fingerprints import code_fingerprint, file_fingerprint
+from pipeline.place import Place, here
 
 _TRAINING_ALONE: Any = {
     "static": True,
@@ -36,33 +39,38 @@ _TRAINING_ALONE: Any = {
 """Settings of `pretraining` that do not change the pairs."""
 
 
-def create_pipeline(config: Config, *, push: bool = True) -> Pipeline:
+def create_pipeline(config: Config, *, push: bool = True, place: Place | None = None) -> Pipeline:
     """The line for one config, its steps in the order in which the data goes through them.
 
     Args:
       push: whether ServeCheck and the Pusher are among them. Without, a model is trained and judged, and goes no further.
+      place: where it runs; this machine by default.
     """
+    place = place or here(config)
+    at_run = place.given_at_run
     task = get_task(config.task)
     text_keys = list(config.data.columns_of_texts)
     check_texts(task, text_keys)
     check_label(task, config.data.label)
     check_training(task, config.training, config.model.crf)
     check_metrics(as_learned(task, config.pretraining), config.evaluation, len(config.data.labels))
-    check_inputs(config.data, config.evaluation.slices, list(task.list_keys))
+    if place.sees_data:
+        check_inputs(config.data, config.evaluation.slices, list(task.list_keys))
     task_module = f"models.tasks.{config.task}"
     slices = json.dumps(list(config.evaluation.slices))
     data, text = config.data.model_dump_json(), config.text.model_dump_json()
 
-    data_digest = digest(config.data)
+    data_digest = digest(config.data) if place.sees_data else ""
 
     ingest = Ingest(
         data=data,
         slices=slices,
         inputs=data_digest,
         code=code_fingerprint("components.ingest.component"),
-        quarantine_path=str(config.home / "quarantine.jsonl"),
+        quarantine_path=place.quarantine,
         label=task.label or "class",
         lists=json.dumps(list(task.list_keys)),
+        **{name: at_run[name] for name in FILES_AT_RUN if name in at_run},
     ).with_id("Ingest")
     examples = ingest.outputs["examples"]
     statistics = StatisticsGen(examples=examples).with_id("StatisticsGen")
@@ -81,7 +89,7 @@ def create_pipeline(config: Config, *, push: bool = True) -> Pipeline:
         schema=schema.outputs["schema"],
         report=ingest.outputs["report"],
         validation=config.validation.model_dump_json(),
-        baseline_path=str(config.home / "accepted-statistics"),
+        baseline_path=place.accepted_statistics,
         code=code_fingerprint("components.validation"),
     ).with_id("ExampleValidator")
     vocabulary = VocabularyGen(
@@ -128,17 +136,18 @@ def create_pipeline(config: Config, *, push: bool = True) -> Pipeline:
             "pretraining": config.pretraining.model_dump_json() if pairs else "{}",
             "translation": config.translation.model_dump_json() if task.label == "text" else "{}",
             "samples": config.serve_check.samples,
-            "checkpoints": str(config.home / "checkpoints"),
+            "checkpoints": place.checkpoints,
             "checkpoint_digest": file_fingerprint(config.model.checkpoint),
             "code": code_fingerprint("components.trainer", task_module),
         },
+        **{name: at_run[name] for name in TRAINING_AT_RUN if name in at_run},
     ).with_id("Trainer")
     evaluator = Evaluator(
         examples=learned,
         model=trainer.outputs["model"],
         settings=config.evaluation.model_dump_json(),
         pretraining=config.pretraining.model_dump_json(include={"next_sentence"}),
-        destination=str(config.push_path),
+        destination=place.destination,
         code=code_fingerprint("components.evaluator", task_module),
     ).with_id("Evaluator")
     checks, served = [], {}
@@ -157,7 +166,7 @@ def create_pipeline(config: Config, *, push: bool = True) -> Pipeline:
         model=trainer.outputs["model"],
         blessing=evaluator.outputs["blessing"],
         **served,
-        destination=str(config.push_path),
+        destination=place.destination,
         card=json.dumps({"pipeline": config.name, "data_digest": data_digest}),
         code=code_fingerprint("components.pusher"),
     ).with_id("Pusher")
@@ -167,7 +176,7 @@ def create_pipeline(config: Config, *, push: bool = True) -> Pipeline:
 
     return Pipeline(
         pipeline_name=config.name,
-        pipeline_root=str(config.artifact_root),
+        pipeline_root=place.root,
         components=[
             ingest,
             statistics,

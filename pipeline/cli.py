@@ -15,15 +15,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipeline.checkpoint_command import checkpoint
+from pipeline.compile_command import compile_command
 from pipeline.config_file import load, preset_names
 from pipeline.errors import BertlineError
 from pipeline.manifests_command import manifests
 from pipeline.runs_command import compare, runs
 from pipeline.serve_command import serve
 from pipeline.server_options import Server, server_options
+from pipeline.submit_command import submit
 from pipeline.ui_command import ui
 from pipeline.versions_command import lineage, rollback, sync
 from pipeline.wanted_options import wanted_options
+from pipeline.worker_command import worker
 
 if TYPE_CHECKING:
     from pipeline.predict import Found, Wanted
@@ -306,6 +309,9 @@ main.add_command(runs)
 main.add_command(compare)
 main.add_command(ui)
 main.add_command(sync)
+main.add_command(worker)
+main.add_command(compile_command)
+main.add_command(submit)
 
 
 def _given(texts: tuple[str, ...]) -> Iterator[bytes]:

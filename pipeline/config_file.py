@@ -24,6 +24,7 @@ from pipeline.errors import BertlineError
 from pipeline.search_space import mistakes
 
 PRESET_FOLDER = Path(__file__).parent / "presets"
+_URI = re.compile(r"[a-z][a-z0-9+.-]*:/")
 
 
 def preset_names() -> list[str]:
@@ -187,7 +188,7 @@ def _resolve_paths(raw: dict[str, Any], base: Path) -> None:
         for section in sections:
             target = target.get(section) or {}
         value = target.get(key) if isinstance(target, dict) else None
-        if isinstance(value, str) and not (key == "checkpoint" and value.startswith(SCHEME)):
+        if isinstance(value, str) and not _URI.match(value):  # which is of another file system, or of a run
             root = Path.cwd() if key == "workspace" else base
             target[key] = package_path(value) if value.startswith("package:") else str(root / Path(value).expanduser())
 

@@ -73,7 +73,7 @@ def folder_bytes(folder: str | Path) -> int:
 
 def deployment(deployed: Deployed) -> list[Manifest]:
     """TensorFlow Serving as a Deployment, with its files in a ConfigMap and a Service before it."""
-    claim, folder = _claim(deployed.storage)
+    claim, folder = claim_of(deployed.storage)
     if claim is None and not deployed.storage.startswith("gs://"):
         raise BertlineError(
             f"--storage {deployed.storage}: the image of TensorFlow Serving reads volumes and gs:// only; copy the model to"
@@ -252,14 +252,14 @@ def _resources(model_bytes: int) -> Manifest:
     return {"requests": {"cpu": "1", "memory": f"{asked}Mi"}, "limits": {"memory": f"{2 * asked}Mi"}}
 
 
-def _claim(storage: str) -> tuple[str | None, str]:
+def claim_of(storage: str, option: str = "--storage") -> tuple[str | None, str]:
     """The claim and the folder in it that pvc://CLAIM/FOLDER names; None where it is no claim."""
     if not storage.startswith("pvc://"):
         return None, ""
     claim, _, folder = storage.removeprefix("pvc://").partition("/")
     folder = os.path.normpath(folder).strip("/") if folder else ""
     if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", claim) or folder.split("/")[0] in (".", ".."):
-        raise BertlineError(f"--storage {storage}: this names no folder of a claim; write pvc://CLAIM/FOLDER.")
+        raise BertlineError(f"{option} {storage}: this names no folder of a claim; write pvc://CLAIM/FOLDER.")
     return claim, folder
 
 

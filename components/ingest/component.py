@@ -1,6 +1,7 @@
 """The TFX door to `run.ingest`. It has no driver of its own, which Kubeflow could not run."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from tfx import types
@@ -15,6 +16,9 @@ from components.ingest.rows import SPLITS
 from components.ingest.run import ingest
 from pipeline.config import DataConfig, LabelKind
 
+GIVEN_AT_RUN = ("path", "train", "eval")
+"""Settings of `data` that may be given when a run is started."""
+
 
 class IngestSpec(ComponentSpec):
     PARAMETERS = {
@@ -25,6 +29,7 @@ class IngestSpec(ComponentSpec):
         "inputs": ExecutionParameter(type=str),
         "code": ExecutionParameter(type=str),
         "quarantine_path": ExecutionParameter(type=str),
+        **{name: ExecutionParameter(type=str, optional=True) for name in GIVEN_AT_RUN},
     }
     INPUTS: dict[str, ChannelParameter] = {}
     OUTPUTS = {
@@ -44,17 +49,24 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         examples = artifact_utils.get_single_instance(output_dict["examples"])
         ingest(
             self._make_beam_pipeline,
-            DataConfig.model_validate_json(exec_properties["data"]),
+            data_at_run(exec_properties),
             json.loads(exec_properties["slices"]),
             examples.uri,
             artifact_utils.get_single_uri(output_dict["report"]),
-            exec_properties["quarantine_path"],
+            exec_properties["quarantine_path"] or None,
             exec_properties["label"],
             json.loads(exec_properties["lists"]),
         )
         examples.split_names = artifact_utils.encode_split_names(list(SPLITS))
         examples_utils.set_payload_format(examples, example_gen_pb2.PayloadFormat.FORMAT_TF_EXAMPLE)
         examples_utils.set_file_format(examples, "tfrecords_gzip")
+
+
+def data_at_run(properties: Mapping[str, Any]) -> DataConfig:
+    """The section `data`, with the files that this run was given."""
+    compiled = DataConfig.model_validate_json(properties["data"])
+    given = {name: properties[name] for name in GIVEN_AT_RUN if properties.get(name)}
+    return DataConfig.model_validate({**compiled.model_dump(), **given})
 
 
 class Ingest(base_beam_component.BaseBeamComponent):
@@ -78,6 +90,7 @@ class Ingest(base_beam_component.BaseBeamComponent):
         quarantine_path: str,
         label: LabelKind = "class",
         lists: str = "[]",
+        **given_at_run: Any,
     ) -> None:
         """Makes the component; every parameter is part of TFX's cache key.
 
@@ -86,9 +99,10 @@ class Ingest(base_beam_component.BaseBeamComponent):
           slices: further columns that become features, as a JSON list.
           inputs: `files.digest` of the raw files: TFX sees a change of their content by it.
           code: fingerprint of the code: TFX sees a change of the code by it.
-          quarantine_path: file that receives the bad rows even if the step fails.
+          quarantine_path: file that receives the bad rows even if the step fails; none if it is empty.
           label: what the labels are.
           lists: further columns, with any number of values in a row, as a JSON list.
+          given_at_run: RuntimeParameters of TFX, in place of the settings of `data` that GIVEN_AT_RUN names.
         """
         spec = IngestSpec(
             data=data,
@@ -98,6 +112,7 @@ class Ingest(base_beam_component.BaseBeamComponent):
             inputs=inputs,
             code=code,
             quarantine_path=quarantine_path,
+            **given_at_run,
             examples=types.Channel(type=standard_artifacts.Examples),
             report=types.Channel(type=IngestReport),
         )

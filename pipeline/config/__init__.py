@@ -5,6 +5,7 @@ under a second.
 """
 
 from pipeline.config.base import Frozen
+from pipeline.config.cluster import ClusterConfig, ResourcesConfig
 from pipeline.config.data import (
     CHOICES,
     TEXT_KEYS,
@@ -28,6 +29,7 @@ from pipeline.config.wording import nearest, without_password
 __all__ = [
     "BeamConfig",
     "CHOICES",
+    "ClusterConfig",
     "Config",
     "DataConfig",
     "EvaluationConfig",
@@ -40,6 +42,7 @@ __all__ = [
     "PushConfig",
     "RangeConfig",
     "Reading",
+    "ResourcesConfig",
     "SIZES",
     "SPOOL",
     "Sampling",

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator, model_validator
 
 from pipeline.config.base import Frozen
+from pipeline.config.cluster import ClusterConfig
 from pipeline.config.data import CHOICES, TEXT_KEYS, DataConfig, ValidationConfig
 from pipeline.config.model import ModelConfig
 from pipeline.config.pretraining import PretrainingConfig
@@ -54,6 +55,7 @@ class Config(Frozen):
     push: PushConfig = PushConfig()
     tracking: TrackingConfig = TrackingConfig()
     beam: BeamConfig = BeamConfig()
+    cluster: ClusterConfig = ClusterConfig()
 
     @field_validator("seeds")
     @classmethod

@@ -72,6 +72,10 @@ class TrainingConfig(Frozen):
     """Write a checkpoint each N steps; by default at the end of each epoch."""
     devices: tuple[str, ...] = ()
     """Devices of the MirroredStrategy, for example [GPU:0, GPU:1]; by default every GPU, or the CPU."""
+    scaling: Literal["none", "linear", "square_root"] = "none"
+    """What more devices change: with `none` the batch is dealt out to them, and the training is the same on any number.
+    Else each takes a batch of `batch_size` of its own, and the learning rate is multiplied by their number, or by its
+    square root."""
     xla: bool = False
     """Compile the step with XLA, once a bucket length: for long trainings, with few `buckets`."""
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"

@@ -28,6 +28,7 @@ import pandas as pd  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from models import inputs  # noqa: E402
+from models.devices import join  # noqa: E402
 from models.encoder import Encoder, EncoderSize  # noqa: E402
 from models.optimizer import Optimizer  # noqa: E402
 from models.packed_rows import pack_rows  # noqa: E402
@@ -76,7 +77,7 @@ def runner(size, rows, settings):
     optimizer = Optimizer(
         model.trainable_variables, peak=1e-4, total_steps=10**6, warmup=0.1, weight_decay=0.01, clip_norm=1.0
     )
-    step = step_function(tf.distribute.get_strategy(), model, TASK, optimizer, rows, settings)
+    step = step_function(join(), model, TASK, optimizer, rows, settings)
 
     def run(seed, steps):
         planned = inputs.plan(rows.lengths, settings.batch_size, settings.buckets, seed=seed)[:steps]

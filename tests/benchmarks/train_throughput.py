@@ -28,6 +28,7 @@ import pandas as pd  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from models import checkpoints, inputs  # noqa: E402
+from models.devices import join  # noqa: E402
 from models.optimizer import Optimizer  # noqa: E402
 from models.steps import step_function  # noqa: E402
 from models.task import Context, get_task  # noqa: E402
@@ -64,7 +65,7 @@ def ours(config, rows, settings):
         weight_decay=0.01,
         clip_norm=1.0,
     )
-    step = step_function(tf.distribute.get_strategy(), model, task, optimizer, rows, settings)
+    step = step_function(join(), model, task, optimizer, rows, settings)
 
     def run(steps, seed):
         planned = inputs.plan(rows.lengths, BATCH, settings.buckets, seed=seed)[:steps]

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from tiny_training import TASK, build, losses, rows, settings
 
+from models.devices import join
 from models.inputs import batches, plan
 from models.steps import evaluator
-from models.training import choose_strategy, train
+from models.training import train
 from pipeline.errors import BertlineError
 
 
@@ -65,7 +66,7 @@ def test_padding_and_batch_composition_never_change_logits():
 
 def test_evaluation_is_the_plain_mean_over_rows():
     model, data = build(), rows(21)
-    loss, accuracy = evaluator(model, TASK)(data, settings(batch_size=4))
+    loss, accuracy = evaluator(join(), model, TASK)(data, settings(batch_size=4))
     found = []
     for batch in batches(data, plan(data.lengths, 1, (32,), seed=None), 1):
         logits = model(batch, training=False)
@@ -84,7 +85,7 @@ def test_a_step_compiled_by_xla_gives_the_same_losses(tmp_path):
 
 def test_mistakes_are_named():
     with pytest.raises(BertlineError, match="GPU:7 not found; this machine has CPU:0"):
-        choose_strategy(("GPU:7",))
+        join(("GPU:7",))
 
 
 def test_a_diverging_training_stops_and_says_what_to_do(tmp_path):

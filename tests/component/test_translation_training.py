@@ -8,6 +8,7 @@ import tensorflow as tf
 from tiny_translation import TASK, backwards, build, context, corpus, features, settings, texts
 
 from models import steps
+from models.devices import join
 from models.held_out import scorer
 from models.inputs import Batch, padded
 from models.optimizer import Optimizer
@@ -124,7 +125,7 @@ def test_parts_of_a_batch_by_tokens_give_the_gradients_of_the_whole(tmp_path):
         optimizer = Optimizer(
             model.trainable_variables, peak=1e-3, total_steps=10, warmup=0.0, weight_decay=0.0, clip_norm=1e9
         )
-        step = steps.step_function(tf.distribute.get_strategy(), model, TASK, optimizer, rows, options)
+        step = steps.step_function(join(), model, TASK, optimizer, rows, options)
         (batch,) = steps.batches(rows, [Batch(np.arange(7), int(rows.lengths.max()))], options)
         assert batch["weight"].shape[0] == (9 if parts == 3 else 7)
         loss, accuracy, tokens = (float(value) for value in step(batch))
@@ -139,7 +140,7 @@ def test_held_out_loss_is_the_mean_over_pieces_whatever_the_batches(tmp_path):
     given = context(tmp_path)
     rows = corpus(some := texts(40), some, given)
     model = build(16)
-    evaluate = steps.evaluator(model, TASK)
+    evaluate = steps.evaluator(join(), model, TASK)
     wide, narrow = (evaluate(rows, settings(batch_tokens=tokens)) for tokens in (4096, 64))
     np.testing.assert_allclose(wide, narrow, rtol=1e-5)
     batch = padded({"token_ids": tf.RaggedTensor.from_row_splits(rows.values, rows.starts), **rows.others})

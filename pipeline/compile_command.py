@@ -1,0 +1,68 @@
+"""`bertline compile`: the line for the engine that a team already has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pipeline.config import Config
+from pipeline.errors import BertlineError
+
+
+@click.command("compile")
+@click.argument("config")
+@click.option(
+    "--engine",
+    type=click.Choice(["kubeflow", "vertex", "tfjob"]),
+    default="kubeflow",
+    show_default=True,
+    help="Kubeflow Pipelines, Vertex AI, or a TFJob of Kubeflow's training operator.",
+)
+@click.option("-o", "--out", metavar="FILE", help=".yaml, or .json for the whole job. [default: NAME.yaml]")
+@click.option("--root", help="Folder that every step sees, as gs://BUCKET/FOLDER; in place of cluster.root.")
+@click.option("--image", help="Container image with this package; in place of cluster.image.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting of the config.")
+def compile_command(
+    config: str, engine: Any, out: str | None, root: str | None, image: str | None, overrides: tuple[str, ...]
+) -> None:
+    """Write the line as a file that Kubeflow Pipelines or Vertex AI run, or its training as a TFJob.
+
+    Each step becomes a container of its own. The files of the data, epochs and learning rate stay open: they are
+    parameters of a run, and so is the pipeline root. See cluster.* in `bertline settings` for the image, what each step
+    asks for, and how often it is tried again.
+
+    \b
+    bertline compile my.yaml --root gs://bucket/line -o line.yaml             then: bertline submit line.yaml --host URL
+    bertline compile my.yaml --engine vertex --root gs://bucket/line -o line.json
+    bertline compile my.yaml --engine tfjob --root /mnt/shared -o job.yaml    then: kubectl apply -f job.yaml
+    """
+    from pipeline.config_file import load
+
+    given = [f"cluster.{name}={value}" for name, value in (("root", root), ("image", image)) if value]
+    loaded = load(config, [*overrides, *given])
+    path = out or f"{loaded.name}.yaml"
+    text = render(loaded, engine, path)
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BertlineError(f"{path}: {error.strerror}; name a file that can be written by --out.") from error
+    follow = f"kubectl apply -f {path}" if engine == "tfjob" else f"bertline submit {path} --host URL"
+    if engine == "vertex":
+        follow = f"hand {path} to aiplatform.PipelineJob(template_path=…)"
+    click.echo(f"Written to {path}. Next: {follow}", err=True)
+
+
+def render(config: Config, engine: Any, path: str) -> str:
+    if engine == "tfjob":
+        from pipeline.tfjob import as_yaml
+
+        return as_yaml(config)
+    try:
+        from pipeline.kubeflow_runner import as_text, compile_job
+    except ModuleNotFoundError as error:
+        if error.name and error.name.startswith("kfp"):
+            raise BertlineError("kfp is not installed; pip install 'bertline[kubeflow]'.") from None
+        raise
+    return as_text(compile_job(config, engine), path)

@@ -1,0 +1,51 @@
+"""`bertline worker`: one more process for the Trainer of a line that runs elsewhere."""
+
+from __future__ import annotations
+
+import click
+
+from components import events
+from pipeline.errors import BertlineError
+
+
+@click.command()
+@click.argument("config")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="As the chief was told.")
+@click.option("--workspace", help="The chief's, on a file system that both see. [default: that of the config]")
+@click.option(
+    "--wait",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Wait so long for the training to begin. [default: for ever]",
+)
+def worker(config: str, overrides: tuple[str, ...], workspace: str | None, wait: float | None) -> None:
+    """Train together with `bertline run`, as the process that TF_CONFIG names.
+
+    The chief, the first of the cluster, runs the whole line; when it comes to the Trainer, all processes compute each step
+    together. A worker that is lost is waited for: start it again, and all go on from the last checkpoint.
+
+    \b
+    export TF_CONFIG='{"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 0}}'
+    bertline run my.yaml --workspace /shared/work        on the machine a
+    bertline worker my.yaml --workspace /shared/work     on the machine b, with "index": 1
+    """
+    from pipeline.config_file import load
+    from pipeline.environment import prepare
+
+    loaded = load(config, list(overrides), workspace=workspace)
+    prepare()
+    from components.trainer_cluster import JOB, work
+    from models.cluster import VARIABLE, Cluster
+
+    cluster = Cluster.from_environment()
+    if cluster is None or cluster.is_chief:
+        who = "names no other process" if cluster is None else "makes this process the chief"
+        raise BertlineError(f"{VARIABLE} {who}; the chief runs `bertline run`. See `bertline worker --help`.")
+    click.echo(f"worker {cluster.index} of {len(cluster)} processes; waiting for {cluster.addresses[0]} …", err=True)
+
+    def hear(event: events.Event) -> None:
+        if isinstance(event, events.Note):
+            click.echo(event.text, err=True)
+
+    work(loaded.home / "checkpoints" / JOB, hear, wait)
+    click.echo("the training is done", err=True)
