@@ -48,9 +48,11 @@ $(READY): requirements.lock pyproject.toml | $(UV)
 	  $(UV) pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
 
-lock: | $(UV) ## compiles requirements.lock (CPU) and requirements-gpu.lock anew
+lock: | $(UV) ## compiles requirements.lock (tests), and those of the image for CPUs and for GPUs, anew
 	$(UV) pip compile -q pyproject.toml --extra samples --extra test --extra kubeflow --extra cpu --override locks/cpu-overrides.txt \
 	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements.lock
+	$(UV) pip compile -q pyproject.toml --extra kubeflow --extra cpu --override locks/cpu-overrides.txt -c requirements.lock \
+	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements-cpu.lock
 	$(UV) pip compile -q pyproject.toml --extra samples --extra kubeflow --extra gpu \
 	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements-gpu.lock
 

@@ -3,8 +3,10 @@
 TFX's stock Transform with one more input, the vocabulary. Nothing is padded here: ids are ragged and are stored so.
 """
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import tensorflow as tf
@@ -34,27 +36,51 @@ def preprocessing_fn(inputs: Mapping[str, Any], custom_config: Mapping[str, Any]
       custom_config: `task` (its name), `text` (JSON of the `TextConfig`) and `text_keys`; `Executor` adds `vocab_path`,
         `target_vocab_path` and `labels`.
     """
-    text = TextConfig.model_validate_json(custom_config["text"])
     task = get_task(custom_config["task"])
-    encoder, target = _tracked(custom_config["vocab_path"], text, "text_encoder"), None
-    if task.label == "text":
-        target = _tracked(custom_config["target_vocab_path"], text, "target_encoder") if text.separate else encoder
     columns = {
         name: as_numbers(as_ragged(inputs[name])) if raw.is_list else first_values(inputs[name])
         for name, raw in raw_features(task, custom_config["text_keys"]).items()
     }
-    labels, text_keys = (tuple(custom_config[name]) for name in ("labels", "text_keys"))
-    context = Context(encoder, labels, text_keys=text_keys, target=target)
-    features = task.features(columns, context)
-    # A tf.train.Example has integers of 64 bits only.
-    return {name: tf.cast(x, tf.int64) if x.dtype == tf.int32 else x for name, x in features.items()}
+    made = _Features.of(json.dumps(custom_config, sort_keys=True))
+    made.track()
+    return made(columns)
 
 
-def _tracked(vocab_path: str, text: TextConfig, name: str) -> TextEncoder:
-    """A TextEncoder that is tracked, so that its vocabulary becomes an asset of the transform graph."""
-    file_name = os.path.basename(vocab_path)
-    tft.annotate_asset(file_name, file_name)
-    return tft.make_and_track_object(lambda: TextEncoder.from_config(vocab_path, text), name=name)
+class _Features(tf.Module):
+    """The task's features of raw columns, as a function that is traced once.
+
+    TensorFlow Transform traces what it is given eight times for one run, which was half of the step's time on small data.
+    """
+
+    def __init__(self, custom_config: Mapping[str, Any]) -> None:
+        super().__init__()
+        text, task = TextConfig.model_validate_json(custom_config["text"]), get_task(custom_config["task"])
+        self._paths = {"text_encoder": custom_config["vocab_path"]}
+        if task.label == "text" and text.separate:
+            self._paths["target_encoder"] = custom_config["target_vocab_path"]
+        self._encoders = {name: TextEncoder.from_config(path, text) for name, path in self._paths.items()}
+        encoder = self._encoders["text_encoder"]
+        target = self._encoders.get("target_encoder", encoder) if task.label == "text" else None
+        labels, text_keys = (tuple(custom_config[name]) for name in ("labels", "text_keys"))
+        context = Context(encoder, labels, text_keys=text_keys, target=target)
+        self._function = tf.function(lambda columns: task.features(columns, context), autograph=False)
+
+    @classmethod
+    @lru_cache(maxsize=2)
+    def of(cls, custom_config: str) -> "_Features":
+        with tf.init_scope():
+            return cls(json.loads(custom_config))
+
+    def track(self) -> None:
+        """Makes the vocabularies assets of the transform graph."""
+        for name, encoder in self._encoders.items():
+            file_name = os.path.basename(self._paths[name])
+            tft.annotate_asset(file_name, file_name)
+            tft.make_and_track_object(lambda encoder=encoder: encoder, name=name)
+
+    def __call__(self, columns: dict[str, Any]) -> dict[str, Any]:
+        # A tf.train.Example has integers of 64 bits only.
+        return {name: tf.cast(x, tf.int64) if x.dtype == tf.int32 else x for name, x in self._function(columns).items()}
 
 
 def as_ragged(column: tf.SparseTensor | tf.RaggedTensor) -> tf.RaggedTensor:

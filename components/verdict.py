@@ -97,6 +97,8 @@ def judge(slices: Slices, baseline: Slices, settings: EvaluationConfig, task: Ta
                     f"{metric} {value:.4f} is more than {settings.max_drop:g} {side} {before:.4f} of the model that is"
                     f" pushed now, on {OVERALL}"
                 )
+    if baseline and settings.must_beat:
+        reasons += _not_beaten(slices[OVERALL], baseline[OVERALL], settings, task)
     for metric, bound in settings.slice_thresholds.items():
         for name, values in slices.items():
             side = fails(metric, values[metric], bound)
@@ -105,6 +107,24 @@ def judge(slices: Slices, baseline: Slices, settings: EvaluationConfig, task: Ta
                     f"{metric} {values[metric]:.4f} is {side} its bound {bound:g} on {name} ({values[ROWS]:.0f} rows)"
                 )
     return reasons
+
+
+def _not_beaten(values: dict[str, float], before: dict[str, float], settings: EvaluationConfig, task: Task) -> list[str]:
+    """Why a model does not beat the one that is pushed now: a metric is worse, or none is better. NaN beats nothing."""
+
+    def gain(metric: str) -> float:
+        difference = values[metric] - before[metric]
+        return difference if task.metrics[metric].better == "higher" else -difference
+
+    worse = [metric for metric in settings.thresholds if not gain(metric) >= 0]
+    if not worse and any(gain(metric) > 0 for metric in settings.thresholds):
+        return []
+    shown = worse or list(settings.thresholds)
+    how = "is worse than" if worse else "does not beat"
+    return [
+        f"{metric} {values[metric]:.4f} {how} {before[metric]:.4f} of the model that is pushed now, on {OVERALL}"
+        for metric in shown
+    ]
 
 
 def length_slice(words: int, limits: Sequence[int]) -> str:

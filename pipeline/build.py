@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
-from apache_beam.options.pipeline_options import PipelineOptions
 from tfx.components import StatisticsGen
 from tfx.orchestration import metadata
 from tfx.orchestration.pipeline import Pipeline
@@ -14,7 +12,7 @@ from tfx.orchestration.pipeline import Pipeline
 from components.evaluator import Evaluator
 from components.ingest.component import GIVEN_AT_RUN as FILES_AT_RUN
 from components.ingest.component import Ingest
-from components.ingest.files import digest
+from components.ingest.files import digest, raw_bytes
 from components.ingest.readers import check_inputs
 from components.pairs import SentencePairs
 from components.pusher import Publish
@@ -26,6 +24,7 @@ from components.validation import DataGate, SchemaFromConfig
 from components.verdict import check_metrics
 from components.vocabulary import VocabularyGen
 from models.task import as_learned, check_label, check_texts, check_training, get_task
+from pipeline.beam import beam_args
 from pipeline.config import Config
 from pipeline.fingerprints import code_fingerprint, file_fingerprint
 from pipeline.place import Place, here
@@ -54,8 +53,7 @@ def create_pipeline(config: Config, *, push: bool = True, place: Place | None = 
     check_label(task, config.data.label)
     check_training(task, config.training, config.model.crf)
     check_metrics(as_learned(task, config.pretraining), config.evaluation, len(config.data.labels))
-    if place.sees_data:
-        check_inputs(config.data, config.evaluation.slices, list(task.list_keys))
+    files = check_inputs(config.data, config.evaluation.slices, list(task.list_keys)) if place.sees_data else []
     task_module = f"models.tasks.{config.task}"
     slices = json.dumps(list(config.evaluation.slices))
     data, text = config.data.model_dump_json(), config.text.model_dump_json()
@@ -192,17 +190,5 @@ def create_pipeline(config: Config, *, push: bool = True, place: Place | None = 
         ],  # fmt: skip
         metadata_connection_config=metadata.sqlite_metadata_connection_config(str(config.metadata_path)),
         enable_cache=True,
-        beam_pipeline_args=beam_args(config.beam.args),
+        beam_pipeline_args=beam_args(config, raw_bytes(files) if place.sees_data else None),
     )
-
-
-def beam_args(given: Sequence[str]) -> list[str]:
-    """The arguments of every Beam step, and one that saves seconds of each where Beam runs on this machine.
-
-    For workers elsewhere TFX packs itself up anew in every step, unless something says that they have it already. Those of
-    the DirectRunner do, and they never look at what says so.
-    """
-    named = PipelineOptions(list(given)).get_all_options(drop_default=True)
-    local = named.get("runner", "DirectRunner") in ("DirectRunner", "BundleBasedDirectRunner", "SwitchingDirectRunner")
-    told = any(named.get(name) for name in ("extra_packages", "setup_file", "requirements_file", "sdk_container_image"))
-    return [*given, "--sdk_container_image=none"] if local and not told else list(given)

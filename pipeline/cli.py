@@ -26,6 +26,7 @@ from pipeline.submit_command import submit
 from pipeline.ui_command import ui
 from pipeline.versions_command import lineage, rollback, sync
 from pipeline.wanted_options import wanted_options
+from pipeline.watch_command import watch
 from pipeline.worker_command import worker
 
 if TYPE_CHECKING:
@@ -62,6 +63,9 @@ def main() -> None:
     bertline new data.csv         looks at your file and writes data.yaml
     bertline run data.yaml        trains, evaluates, pushes and records
     bertline search data.yaml     looks for the best settings
+    bertline watch data.yaml      runs again whenever new data arrives
+    bertline worker data.yaml     trains together with a run on another machine
+    bertline compile data.yaml    writes the line for Kubeflow or Vertex; submit starts it
     bertline runs                 lists what was run, and what each changed
     bertline compare --last 2     tells what differs between runs, and how sure that is
     bertline ui                   shows all runs in MLflow's own pages
@@ -309,6 +313,7 @@ main.add_command(runs)
 main.add_command(compare)
 main.add_command(ui)
 main.add_command(sync)
+main.add_command(watch)
 main.add_command(worker)
 main.add_command(compile_command)
 main.add_command(submit)

@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TextIO, cast, get_args
 
 from components.ingest.records import ENCODING, MAX_RECORD_CHARS, UNUSABLE, BadRow, bad_row, find_unusable
+from components.ingest.spans import SPAN, files_of_spans
 from pipeline.config import DataConfig, Formats
 from pipeline.errors import BertlineError
 
 _COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
+_LIKELY_EXPANSION = {".gz": 4, ".bz2": 4, ".parquet": 4, ".pq": 4}
 _FORMAT_OF_ENDING = {
     ".csv": "csv",
     ".tsv": "tsv",
@@ -51,11 +53,18 @@ class InputFile(NamedTuple):
         return (self.path,) if self.partner is None else (self.path, self.partner)
 
 
+def raw_bytes(files: Iterable[InputFile]) -> int:
+    """How much there is to read, about: what compressed files hold is a guess."""
+    paths = [path for file in files for path in file.paths]
+    return sum(os.path.getsize(path) * _LIKELY_EXPANSION.get(Path(path).suffix.lower(), 1) for path in paths)
+
+
 def find_files(data: DataConfig) -> list[InputFile]:
     """The files that the config names, in a stable order."""
     if data.path is not None:
-        return [_input_file(path, data, None) for path in _matches("data.path", data.path)]
-    named = {"train": _matches("data.train", data.train or ""), "eval": _matches("data.eval", data.eval or "")}
+        return [_input_file(path, data, None) for path in _matches("data.path", data.path, data.spans)]
+    patterns = {"train": data.train or "", "eval": data.eval or ""}
+    named = {split: _matches(f"data.{split}", pattern, data.spans) for split, pattern in patterns.items()}
     files = [_input_file(path, data, split) for split, paths in named.items() for path in paths]
     train, held_out = ({path for file in files if file.split == split for path in file.paths} for split in named)
     shared = sorted(train & held_out)
@@ -94,7 +103,11 @@ def partner_of(path: str, data: DataConfig) -> str:
     return found
 
 
-def _matches(setting: str, pattern: str) -> list[str]:
+def _matches(setting: str, pattern: str, spans: int | None) -> list[str]:
+    if SPAN in pattern:
+        if found := files_of_spans(pattern, spans):
+            return found
+        raise BertlineError(f"{setting}: no file matches {pattern}, with a number for {SPAN}; check the folder.")
     if os.path.isfile(pattern):  # first, so that a name with brackets is not taken for a pattern
         return [pattern]
     if os.path.isdir(pattern):

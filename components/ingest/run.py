@@ -15,32 +15,38 @@ import apache_beam as beam
 import tensorflow as tf
 from apache_beam.io.filesystems import FileSystems
 
-from components.ingest.files import InputFile
+from components.ingest.files import InputFile, raw_bytes
 from components.ingest.readers import check_inputs, needed_columns, read
 from components.ingest.records import BadRow
 from components.ingest.report import MAX_QUARANTINED, Tally, judge, quarantine_lines
 from components.ingest.rows import Features, KeptRow, sort_row
+from components.ingest.spill import ORDER_BYTES, Shard, Spill, in_order
 from pipeline.config import DataConfig, LabelKind
 
-SHARD_BYTES = 64 * 2**20
-"""Raw bytes a shard; a shard is sorted in memory."""
-_LIKELY_EXPANSION = {".gz": 4, ".bz2": 4, ".parquet": 4, ".pq": 4}
-
-Order = bytes
-"""Place of a row in its split: a hash of file and line. So the order is shuffled, and equal input gives equal files."""
+SHARD_BYTES = 32 * 2**20
+"""Raw bytes a shard; a shard is put in order in memory."""
+MAX_SHARDS = 256
+"""A reader has as many files of each split open at once; of more data the shards are larger."""
+_SPILL = ".spill"
 
 
 class ReadFile(beam.DoFn):
-    """A file becomes its Examples by (split, shard), its bad rows and its tally. Bad data never raises here: Beam
+    """A file becomes its Examples, in files by (split, shard), its bad rows and its tally. Bad data never raises here: Beam
     would wrap the error, and try the file again."""
 
     BAD_ROWS = "bad_rows"
     TALLIES = "tallies"
 
     def __init__(
-        self, data: DataConfig, slices: Sequence[str], shards: int, label: LabelKind, lists: Sequence[str] = ()
+        self,
+        data: DataConfig,
+        slices: Sequence[str],
+        shards: int,
+        spill_folder: str,
+        label: LabelKind,
+        lists: Sequence[str] = (),
     ) -> None:
-        self._data = data
+        self._data, self._spill_folder = data, spill_folder
         self._columns = list(needed_columns(data, slices, lists))
         self._label: LabelKind = label
         self._slices = tuple(slices)
@@ -48,7 +54,7 @@ class ReadFile(beam.DoFn):
 
     def process(self, numbered: tuple[int, InputFile]) -> Iterator[Any]:
         index, file = numbered
-        tally, quarantined = Tally(), 0
+        tally, quarantined, spill = Tally(), 0, Spill(self._spill_folder)
         for row in read(file, self._data, self._columns):
             result = row if isinstance(row, BadRow) else sort_row(row, self._data, file.split, self._slices, self._label)
             tally.add(row, result)
@@ -57,11 +63,13 @@ class ReadFile(beam.DoFn):
                 if quarantined <= MAX_QUARANTINED:
                     yield beam.pvalue.TaggedOutput(self.BAD_ROWS, result)
             elif isinstance(result, KeptRow):
-                order = hashlib.sha256(f"{index}:{row.line}".encode()).digest()[:12]
+                # A hash of file and line: the order is shuffled, and equal input gives equal files.
+                order = hashlib.sha256(f"{index}:{row.line}".encode()).digest()[:ORDER_BYTES]
                 shard = int.from_bytes(order[-4:], "big") % self._shards
                 example = make_example(result.features)
                 tally.add_example(result.split, example)
-                yield (result.split, shard), (order, example)
+                spill.add((result.split, shard), order, example)
+        yield from spill.close()
         yield beam.pvalue.TaggedOutput(self.TALLIES, tally)
 
 
@@ -117,14 +125,14 @@ class FirstBadRows(beam.CombineFn):
         return heapq.nsmallest(MAX_QUARANTINED, rows, key=lambda bad: (bad.file, bad.line))
 
 
-def write_shard(keyed: tuple[tuple[str, int], Iterable[tuple[Order, bytes]]], examples_uri: str, shards: int) -> None:
+def write_shard(keyed: tuple[Shard, Iterable[str]], examples_uri: str, shards: int) -> None:
     """One gzipped TFRecord file, named as TFX's own ExampleGen names it."""
-    (split, shard), examples = keyed
+    (split, shard), paths = keyed
     folder = os.path.join(examples_uri, f"Split-{split}")
     tf.io.gfile.makedirs(folder)
     path = os.path.join(folder, f"data_tfrecord-{shard:05d}-of-{shards:05d}.gz")
     with tf.io.TFRecordWriter(path, tf.io.TFRecordOptions(compression_type="GZIP")) as writer:
-        for _, example in sorted(examples):
+        for example in in_order(paths):
             writer.write(example)
 
 
@@ -134,9 +142,7 @@ def write_text(text: str, path: str) -> None:
 
 
 def count_shards(files: Sequence[InputFile]) -> int:
-    paths = [path for file in files for path in file.paths]
-    size = sum(os.path.getsize(path) * _LIKELY_EXPANSION.get(Path(path).suffix.lower(), 1) for path in paths)
-    return max(1, math.ceil(size / SHARD_BYTES))
+    return min(MAX_SHARDS, max(1, math.ceil(raw_bytes(files) / SHARD_BYTES)))
 
 
 def ingest(
@@ -169,7 +175,7 @@ def ingest(
       BertlineError: the files cannot be read, too many rows are bad, or nothing can be learned from the rest.
     """
     files = check_inputs(data, slices, lists)
-    shards = count_shards(files)
+    shards, spill = count_shards(files), os.path.join(report_uri, _SPILL)
     tf.io.gfile.makedirs(report_uri)
     report_path, quarantine_path = (os.path.join(report_uri, name) for name in ("report.json", "quarantine.jsonl"))
     with make_pipeline() as pipeline:
@@ -178,12 +184,12 @@ def ingest(
             | "Files" >> beam.Create(list(enumerate(files)))
             | "Spread" >> beam.Reshuffle()
             | "Read"
-            >> beam.ParDo(ReadFile(data, slices, shards, label, lists)).with_outputs(
-                ReadFile.BAD_ROWS, ReadFile.TALLIES, main="examples"
+            >> beam.ParDo(ReadFile(data, slices, shards, spill, label, lists)).with_outputs(
+                ReadFile.BAD_ROWS, ReadFile.TALLIES, main="pieces"
             )
         )
         _ = (
-            read_files.examples
+            read_files.pieces
             | "ByShard" >> beam.GroupByKey()
             | "WriteShards" >> beam.Map(write_shard, examples_uri, shards)
         )
@@ -199,6 +205,8 @@ def ingest(
             | "Report" >> beam.Map(lambda tally: json.dumps(tally.as_report(files), ensure_ascii=False, indent=2))
             | "WriteReport" >> beam.Map(write_text, report_path)
         )
+    if tf.io.gfile.exists(spill):
+        tf.io.gfile.rmtree(spill)
     report = json.loads(_read_text(report_path))
     first_bad = _read_text(quarantine_path).partition("\n")[0]
     if keep_quarantine:

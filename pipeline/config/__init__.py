@@ -5,6 +5,7 @@ under a second.
 """
 
 from pipeline.config.base import Frozen
+from pipeline.config.beam import BeamConfig
 from pipeline.config.cluster import ClusterConfig, ResourcesConfig
 from pipeline.config.data import (
     CHOICES,
@@ -19,7 +20,7 @@ from pipeline.config.data import (
 from pipeline.config.model import SIZES, ModelConfig
 from pipeline.config.pretraining import PhaseConfig, PretrainingConfig
 from pipeline.config.results import EvaluationConfig, PushConfig, ServeCheckConfig, TrackingConfig
-from pipeline.config.run import SPOOL, BeamConfig, Config, task_names
+from pipeline.config.run import SPOOL, Config, task_names
 from pipeline.config.search import RangeConfig, SearchConfig, Values
 from pipeline.config.text import Reading, TextConfig
 from pipeline.config.training import Sampling, TrainingConfig

@@ -39,11 +39,14 @@ class DataConfig(Frozen):
     """The raw files and what their columns mean."""
 
     path: str | None = None
-    """File or glob with all rows, split by `split`. Give this, or `train` and `eval`."""
+    """File or glob with all rows, split by `split`. Give this, or `train` and `eval`. {SPAN} in the name stands for a
+    number: of files that arrive one after the other, as rows-{SPAN}.csv."""
     train: str | None = None
     """File or glob with the training rows."""
     eval: str | None = None
     """File or glob with the held-out rows."""
+    spans: int | None = Field(default=None, ge=1)
+    """Of files that {SPAN} numbers: read the newest so many numbers only; all by default."""
     format: Formats | None = None
     """How the files are written; by default their ending says it (.gz and .bz2 are looked through). `documents` (.txt) is
     plain text; see `data.documents` and `data.sentences`. `conll` has a word and its tag a line, see `data.tags`. `squad`

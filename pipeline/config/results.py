@@ -25,6 +25,10 @@ class EvaluationConfig(Frozen):
     max_drop: float = Field(default=0.01, ge=0, lt=1)
     """How much worse than that of the model that is pushed now each metric with a threshold may be."""
 
+    must_beat: bool = False
+    """Push only what beats the model that is pushed now, on the same held-out rows: no metric with a threshold worse, and
+    one of them better. `bertline watch` wants it so."""
+
     @field_validator("thresholds")
     @classmethod
     def _not_empty(cls, value: dict[str, float]) -> dict[str, float]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator, model_validator
 
 from pipeline.config.base import Frozen
+from pipeline.config.beam import BeamConfig
 from pipeline.config.cluster import ClusterConfig
 from pipeline.config.data import CHOICES, TEXT_KEYS, DataConfig, ValidationConfig
 from pipeline.config.model import ModelConfig
@@ -23,11 +24,6 @@ from pipeline.config.wording import nearest
 
 SPOOL = "tracking"
 """Folder of a workspace; see `components/tracking`."""
-
-
-class BeamConfig(Frozen):
-    args: tuple[str, ...] = ("--direct_running_mode=in_memory", "--direct_num_workers=1")
-    """Arguments of every Beam step."""
 
 
 class Config(Frozen):

@@ -56,8 +56,3 @@ class SearchConfig(Frozen):
             if not (is_range or is_list or isinstance(values, RangeConfig)):
                 raise ValueError(f"{name}: give a list of values, or a range as {{min: 1, max: 4}}, with scale: log or not")
         return value
-
-
-class BeamConfig(Frozen):
-    args: tuple[str, ...] = ("--direct_running_mode=in_memory", "--direct_num_workers=1")
-    """Arguments of every Beam step."""

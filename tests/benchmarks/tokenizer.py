@@ -1,12 +1,10 @@
 """Sentences per second of our tokenizer beside the Rust one of the `tokenizers` package: one thread each, in one run.
 
 Both make ids, with [CLS] and [SEP], at most 512 of them, of batches of 1,000 texts with the same vocabulary. They are
-timed alternately, so that a noisy neighbour hits both. With `--offsets` both also say where each piece stands. With
-`--memory` Transform is measured instead: the most memory that it takes for 100,000 and for 1,000,000 sentences.
+timed alternately, so that a noisy neighbour hits both. With `--offsets` both also say where each piece stands.
 
     python tests/benchmarks/tokenizer.py [--rounds 5] [--offsets]
     python tests/benchmarks/tokenizer.py --file tweets=tweets.txt --file news=news.txt
-    python tests/benchmarks/tokenizer.py --memory
 """
 
 from __future__ import annotations
@@ -14,9 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -96,86 +92,21 @@ def compare(texts: dict[str, list[str]], config, rounds: int, offsets: bool) -> 
         print(f"{name:16}{length:12.0f}{our:12,.0f}{their:14,.0f}{our / their:8.2f}", flush=True)
 
 
-def transform(count: int) -> None:
-    """Runs Transform over so many sentences and prints this process's largest memory."""
-    from tfx.types import artifact_utils, channel_utils, standard_artifacts
-
-    from components.artifacts import Vocabulary
-    from components.transform import Executor, Transform
-
-    config = load("reviews")
-    reviews = read_reviews(config)
-    with tempfile.TemporaryDirectory() as folder:
-
-        def artifact(kind, name):
-            made = kind()
-            made.uri = os.path.join(folder, name)
-            os.makedirs(made.uri)
-            return made
-
-        examples = artifact(standard_artifacts.Examples, "examples")
-        examples.split_names = artifact_utils.encode_split_names(["train", "eval"])
-        for split, rows in (("train", count), ("eval", 100)):
-            path = os.path.join(examples.uri, f"Split-{split}", "data_tfrecord-00000-of-00001.gz")
-            os.makedirs(os.path.dirname(path))
-            with tf.io.TFRecordWriter(path, tf.io.TFRecordOptions(compression_type="GZIP")) as writer:
-                for row in range(rows):
-                    values = {"text": reviews[row % len(reviews)], "label": "fresh"}
-                    lists = {name: tf.train.BytesList(value=[value.encode()]) for name, value in values.items()}
-                    features = {name: tf.train.Feature(bytes_list=value) for name, value in lists.items()}
-                    writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
-        schema, vocabulary = artifact(standard_artifacts.Schema, "schema"), artifact(Vocabulary, "vocabulary")
-        label = 'feature { name: "label" type: BYTES string_domain { value: "fresh" } }'
-        Path(schema.uri, "schema.pbtxt").write_text(f'feature {{ name: "text" type: BYTES }} {label}')
-        Path(vocabulary.uri, "vocab.txt").write_bytes(Path(config.text.vocab).read_bytes())
-        given = {"examples": examples, "schema": schema, "vocabulary": vocabulary}
-        component = Transform(
-            **{name: channel_utils.as_channel([made]) for name, made in given.items()},
-            task="classification",
-            text=config.text.model_dump_json(),
-            code="",
-        )
-        context = Executor.Context(beam_pipeline_args=list(config.beam.args), tmp_dir=folder, unique_id="1")
-        made = {
-            "transform_graph": [artifact(standard_artifacts.TransformGraph, "graph")],
-            "transformed_examples": [artifact(standard_artifacts.Examples, "output")],
-        }
-        began = time.perf_counter()
-        Executor(context).Do({name: [one] for name, one in given.items()}, made, component.exec_properties)
-        seconds = time.perf_counter() - began
-    print(f"{count:12,}{_largest_megabytes():12,.0f}{count / seconds:14,.0f}", flush=True)
-
-
-def _largest_megabytes() -> float:
-    status = Path("/proc/self/status").read_text()
-    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) / 1024
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--offsets", action="store_true")
-    parser.add_argument("--memory", action="store_true")
     parser.add_argument("--file", action="append", default=[], metavar="NAME=FILE", help="texts of your own, one a line")
-    parser.add_argument("--transform", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.transform:
-        transform(options.transform)
-    elif options.memory:
-        print(f"{'sentences':>12}{'peak MB':>12}{'sentences/s':>14}", flush=True)
-        for count in SENTENCES:
-            # The peak is a process's: each size takes a new one.
-            subprocess.run([sys.executable, __file__, "--transform", str(count)], check=True, stderr=subprocess.DEVNULL)
-    else:
-        for set_threads in (
-            tf.config.threading.set_intra_op_parallelism_threads,
-            tf.config.threading.set_inter_op_parallelism_threads,
-        ):
-            set_threads(1)
-        config = load("reviews")
-        files = (given.partition("=") for given in options.file)
-        texts = {name: Path(path).read_text(encoding="utf-8").splitlines()[:TEXTS] for name, _, path in files}
-        compare(texts or sample_texts(config), config, options.rounds, options.offsets)
+    for set_threads in (
+        tf.config.threading.set_intra_op_parallelism_threads,
+        tf.config.threading.set_inter_op_parallelism_threads,
+    ):
+        set_threads(1)
+    config = load("reviews")
+    files = (given.partition("=") for given in options.file)
+    texts = {name: Path(path).read_text(encoding="utf-8").splitlines()[:TEXTS] for name, _, path in files}
+    compare(texts or sample_texts(config), config, options.rounds, options.offsets)
 
 
 if __name__ == "__main__":

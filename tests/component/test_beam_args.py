@@ -1,20 +1,72 @@
 """What every Beam step is told."""
 
+import os
+
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 from tfx.utils.dependency_utils import make_beam_dependency_flags
 
-from pipeline.build import beam_args
-from pipeline.config import BeamConfig
+from pipeline.beam import ONE_WORKER_BYTES, beam_args
+from pipeline.config_file import load
+from pipeline.errors import BertlineError
 
 
-@pytest.mark.parametrize("given", [BeamConfig().args, (), ("--runner=DirectRunner", "--direct_num_workers=2")])
-def test_tfx_is_not_packed_up_for_workers_on_this_machine(given):
-    told = beam_args(given)
-    assert make_beam_dependency_flags(told) == told and told[: len(given)] == list(given)
+def told(*settings, raw_bytes=1000):
+    return beam_args(load("reviews", [f"beam.{setting}" for setting in settings]), raw_bytes)
+
+
+@pytest.mark.parametrize("settings", [(), ("workers=2",), ("args=['--direct_num_workers=3']",)])
+def test_tfx_is_not_packed_up_for_workers_on_this_machine(settings):
+    found = told(*settings)
+    assert make_beam_dependency_flags(found) == found
+
+
+def test_small_data_has_one_worker_in_this_process_and_large_data_one_a_core():
+    assert told()[:2] == ["--direct_running_mode=in_memory", "--direct_num_workers=1"] == told(raw_bytes=None)[:2]
+    large = [f"--direct_num_workers={os.cpu_count()}", "--direct_running_mode=multi_processing"]
+    assert sorted(told(raw_bytes=ONE_WORKER_BYTES)[:2]) == large
+    assert told("workers=1", raw_bytes=ONE_WORKER_BYTES)[:2] == told()[:2]
 
 
 @pytest.mark.parametrize(
-    "given", [("--runner=FlinkRunner",), ("--runner", "DataflowRunner"), ("--requirements_file=my.txt",)]
+    ("settings", "wanted"),
+    [
+        (
+            ("runner=flink", "endpoint=jobs:8081", "workers=8"),
+            {"runner": "FlinkRunner", "flink_master": "jobs:8081", "parallelism": 8},
+        ),
+        (("runner=spark", "endpoint=spark://s:7077"), {"runner": "SparkRunner", "spark_master_url": "spark://s:7077"}),
+        (("runner=portable", "endpoint=jobs:8099"), {"runner": "PortableRunner", "job_endpoint": "jobs:8099"}),
+        (
+            ("runner=dataflow", "args=['--project=p', '--region=r', '--temp_location=gs://b/t']", "image=mine:2"),
+            {"runner": "DataflowRunner", "project": "p", "sdk_container_image": "mine:2"},
+        ),
+    ],
 )
-def test_workers_elsewhere_and_what_the_user_says_of_them_are_left_alone(given):
-    assert beam_args(given) == list(given)
+def test_workers_elsewhere_run_in_the_image_with_our_packages(settings, wanted):
+    found = told(*settings)
+    assert make_beam_dependency_flags(found) == found, "the image has them"
+    options = PipelineOptions(found).get_all_options()
+    wanted = {"sdk_container_image": "bertline:0.1.0", **wanted}
+    assert {name: options[name] for name in wanted} == wanted
+    if wanted["runner"] != "DataflowRunner":
+        assert PipelineOptions(found).view_as(PortableOptions).environment_type == "DOCKER"
+
+
+def test_what_the_user_says_of_workers_wins():
+    found = told("runner=portable", "endpoint=jobs:8099", "args=['--environment_type=LOOPBACK']")
+    options = PipelineOptions(found).get_all_options()
+    assert (options["environment_type"], options["sdk_container_image"]) == ("LOOPBACK", "none")
+    assert make_beam_dependency_flags(found) == found
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (("runner=flink",), "beam.endpoint: where is it"),
+        (("runner=dataflow", "args=['--project=p']"), "--region=…, --temp_location=…"),
+    ],
+)
+def test_what_a_runner_lacks_is_told_before_anything_runs(settings, said):
+    with pytest.raises(BertlineError, match=said):
+        told(*settings)

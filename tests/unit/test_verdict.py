@@ -87,3 +87,16 @@ def test_where_less_is_better_a_bound_is_an_upper_one():
     (reason,) = judge({OVERALL: {"perplexity": 41, "rows": 9}}, pushed, bounds, task)
     assert "more than 0.5 above 40" in reason
     assert judge({OVERALL: {"perplexity": math.nan, "rows": 9}}, {}, bounds, task)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(0.91, []), (0.9, ["does not beat"]), (0.899, ["is worse than"]), (float("nan"), None)]
+)
+def test_what_must_beat_the_pushed_model_is_better_than_it(value, said):
+    wanted = SETTINGS.model_copy(update={"must_beat": True})
+    assert judge({OVERALL: numbers(value)}, {}, SETTINGS.model_copy(update={"thresholds": {}}), TASK) == []
+    reasons = judge({OVERALL: numbers(value)}, {OVERALL: numbers(0.9)}, wanted, TASK)
+    if said is None:
+        assert reasons
+    else:
+        assert len(reasons) == len(said) and all(words in reason for words, reason in zip(said, reasons, strict=True))

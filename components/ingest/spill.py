@@ -1,0 +1,56 @@
+"""Rows between the raw files and their shards, on the disk.
+
+Beam's own grouping would keep them all in memory where the DirectRunner works, and pickle them twice elsewhere. Here each
+raw file's rows go to a file a shard at once; what Beam groups is the names of these. Then one shard after the other is put
+in order in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable, Iterator
+
+import tensorflow as tf
+
+Shard = tuple[str, int]
+"""Split, and number in it."""
+ORDER_BYTES = 12
+"""Of the place of a row in its split, which stands before it."""
+
+
+class Spill:
+    """What one reader of raw rows puts aside.
+
+    Args:
+      folder: seen by all readers and writers.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._name = uuid.uuid4().hex  # Beam may read a file twice, and takes one of the results
+        self._writers: dict[Shard, tf.io.TFRecordWriter] = {}
+
+    def add(self, shard: Shard, order: bytes, example: bytes) -> None:
+        if shard not in self._writers:
+            path = self._path(shard)
+            tf.io.gfile.makedirs(os.path.dirname(path))
+            self._writers[shard] = tf.io.TFRecordWriter(path)
+        self._writers[shard].write(order + example)
+
+    def close(self) -> Iterator[tuple[Shard, str]]:
+        """The shards that have rows, and where they are."""
+        for shard, writer in self._writers.items():
+            writer.close()
+            yield shard, self._path(shard)
+        self._writers = {}
+
+    def _path(self, shard: Shard) -> str:
+        split, number = shard
+        return os.path.join(self._folder, f"{split}-{number:05d}", self._name)
+
+
+def in_order(paths: Iterable[str]) -> Iterator[bytes]:
+    """The Examples of a shard, by their places in it."""
+    rows = sorted(tf.data.TFRecordDataset(sorted(paths)).as_numpy_iterator())
+    return (row[ORDER_BYTES:] for row in rows)

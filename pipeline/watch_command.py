@@ -1,0 +1,113 @@
+"""`bertline watch`: the line again, whenever there is new data."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from pipeline.config import Config
+from pipeline.errors import BertlineError
+from serving.child import environment_of_child
+
+STATE = "watched.json"
+Look = list[list[str | int]]
+"""Path, size and time of change of each raw file."""
+
+
+@click.command()
+@click.argument("config")
+@click.option(
+    "--every", type=click.FloatRange(min=0.1), default=60.0, show_default=True, metavar="SECONDS", help="How often to look."
+)
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting of the config.")
+@click.option("--workspace", metavar="DIR", help="Folder for everything the runs write. [default: ./workspace]")
+@click.option("--once", is_flag=True, help="Look once, run if there is something new, and end: for cron and the like.")
+def watch(config: str, every: float, overrides: tuple[str, ...], workspace: str | None, once: bool) -> None:
+    """Run the line whenever its data changes, and push only what beats the model that is pushed now.
+
+    Files are read when they have not changed between two looks, so half a file is not taken for a whole one. A run that is
+    refused or fails is told, and the next data is waited for. What was last run on is remembered in the workspace.
+
+    \b
+    data:
+      path: incoming/rows-{SPAN}.csv     rows-1.csv, rows-2.csv, … as they arrive
+      spans: 30                          only the newest 30; all by default
+
+    \b
+    bertline watch my.yaml                       until Ctrl-C
+    bertline watch my.yaml --once                from cron; exit code as of `bertline run`, 0 where nothing is new
+    """
+    from pipeline.config_file import load
+
+    asked = (*overrides, "evaluation.must_beat=true")
+    loaded = load(config, asked, workspace=workspace)
+    if once:
+        sys.exit(_once(loaded, config, asked))
+    click.echo(f"watching {_watched(loaded)}, every {every:g} s; Ctrl-C ends it", err=True)
+    seen, told = None, ""
+    while True:
+        try:
+            now = look(loaded)
+        except BertlineError as error:  # there is nothing yet, perhaps
+            now = None
+            if told != str(error):
+                click.echo(f"{error} Waiting.", err=True)
+            told = str(error)
+        if now and now == seen and now != _done(loaded):
+            _run(loaded, config, asked, now)
+        seen = now
+        time.sleep(every)
+
+
+def look(config: Config) -> Look:
+    """The raw files as they are now."""
+    from components.ingest.files import find_files
+
+    paths = sorted({path for file in find_files(config.data) for path in file.paths})
+    try:
+        return [[path, (found := Path(path).stat()).st_size, found.st_mtime_ns] for path in paths]
+    except OSError as error:
+        raise BertlineError(f"{error.filename}: it has just gone.") from None
+
+
+def _once(config: Config, source: str, overrides: tuple[str, ...]) -> int:
+    now = look(config)
+    if now == _done(config):
+        click.echo("nothing new", err=True)
+        return 0
+    return _run(config, source, overrides, now)
+
+
+def _run(config: Config, source: str, overrides: tuple[str, ...], now: Look) -> int:
+    """In a process of its own: what a training took of memory is given back, and a crash ends that run alone."""
+    stamp = datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S")
+    click.echo(f"{stamp}  {len(now)} {'file' if len(now) == 1 else 'files'}: running the line", err=True)
+    settings = [part for override in overrides for part in ("--set", override)]
+    command = [sys.executable, "-m", "pipeline.cli", "run", source, "--workspace", config.workspace, *settings]
+    code = subprocess.run(command, env=environment_of_child()).returncode
+    if code in (130, -2):
+        raise KeyboardInterrupt
+    if code >= 0:  # one that was killed has said nothing about its data, and is run again
+        config.home.mkdir(parents=True, exist_ok=True)
+        (config.home / STATE).write_text(json.dumps(now))
+    told = {0: "pushed", 3: "refused; the model that is pushed stays"}.get(code, f"failed ({code})")
+    click.echo(f"{told}; waiting for new data", err=True)
+    return code
+
+
+def _done(config: Config) -> Look | None:
+    """What the last run was on."""
+    try:
+        return list(json.loads((config.home / STATE).read_text()))
+    except (OSError, ValueError):
+        return None
+
+
+def _watched(config: Config) -> str:
+    return ", ".join(path for path in (config.data.path, config.data.train, config.data.eval) if path)
