@@ -137,8 +137,17 @@ def _plus(total: tf.Tensor, gradient: Any) -> tf.Tensor:
     return total + gradient
 
 
-def evaluator(devices: Devices, model: Any, task: Task) -> Callable[[inputs.Corpus, TrainingConfig], tuple[float, float]]:
-    """Mean loss and accuracy over a corpus, in batches of like length; each process looks at its share of them."""
+def evaluator(
+    devices: Devices, model: Any, task: Task, rows: inputs.Corpus, settings: TrainingConfig
+) -> Callable[[], tuple[float, float]]:
+    """Mean loss and accuracy over a corpus, as often as it is called; each process looks at its share of the batches."""
+    # What fits into memory while training fits here.
+    whole = {"batch_size": settings.batch_size, "batch_tokens": settings.batch_tokens}
+    sizes = {name: size // settings.accumulate for name, size in whole.items() if size}
+    parts = settings.model_copy(update={**sizes, "accumulate": 1})
+    planned = devices.share(plan(rows, parts, seed=None))
+    dataset, of_rows = batches(rows, planned, parts), rows.weights
+    weights, total = [of_rows[part.rows].sum() for part in planned], max(1, of_rows.sum())
 
     @tf.function(reduce_retracing=True, autograph=False)
     def numbers(batch: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
@@ -148,16 +157,11 @@ def evaluator(devices: Devices, model: Any, task: Task) -> Callable[[inputs.Corp
             tf.reduce_sum(batch["weight"] * task.correct(logits, batch)),
         )
 
-    def evaluate(rows: inputs.Corpus, settings: TrainingConfig) -> tuple[float, float]:
-        # What fits into memory while training fits here.
-        whole = {"batch_size": settings.batch_size, "batch_tokens": settings.batch_tokens}
-        sizes = {name: size // settings.accumulate for name, size in whole.items() if size}
-        parts = settings.model_copy(update={**sizes, "accumulate": 1})
-        planned = devices.share(plan(rows, parts, seed=None))
-        sums, weights = np.zeros(2), rows.weights
-        for batch, part in zip(batches(rows, planned, parts), planned, strict=True):
-            sums += weights[part.rows].sum() * np.asarray([float(value) for value in numbers(batch)])
-        loss, accuracy = devices.summed(sums) / max(1, weights.sum())
+    def evaluate() -> tuple[float, float]:
+        sums = np.zeros(2)
+        for batch, weight in zip(dataset, weights, strict=True):
+            sums += weight * np.asarray([float(value) for value in numbers(batch)])
+        loss, accuracy = devices.summed(sums) / total
         return float(loss), float(accuracy)
 
     return evaluate

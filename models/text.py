@@ -14,9 +14,10 @@ import tensorflow_text as tf_text
 
 from models import packing
 from models.alignment import locate
+from models.joiner import JOINER
 from models.packing import Tokens, Windows
 from models.vocabulary import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_PIECES, UNK, read_vocabulary
-from models.words import ASCII_CONTROLS, JOINER, WordSplitter
+from models.words import ASCII_CONTROLS, WordSplitter
 from pipeline.config import Reading, TextConfig
 from pipeline.errors import BertlineError
 

@@ -146,7 +146,8 @@ def train(
     held_out, recent = checkpoint.held_out, checkpoint.recent
     trained = {variable.path: variable for variable in model.trainable_variables}
     step_of = cache(lambda number: step_function(devices, model, task, optimizer, *phases[number]))  # traced once a phase
-    evaluate = evaluator(devices, model, task)
+    # Held-out rows are as long as those of the last phase.
+    evaluate = evaluator(devices, model, task, eval_rows, phases[-1].settings)
     events = tensorboard_folder or checkpoint_folder.parent / "tensorboard" / checkpoint_folder.name
     curves = Curves(events, checkpoint.history) if settings.tensorboard and devices.is_chief else None
 
@@ -191,9 +192,7 @@ def train(
                     checkpoint.save(step)
             recent.add()
             with recent.mean():
-                eval_loss, eval_accuracy = evaluate(
-                    eval_rows, phases[-1].settings
-                )  # held-out rows are as long as the last's
+                eval_loss, eval_accuracy = evaluate()
                 scores = score(model) if score and devices.is_chief else {}
                 badness = devices.from_chief(_badness(task, settings.best_by, eval_loss, scores))
                 held_out.judge(step, badness, lambda: trained_weights(trained) if settings.keep == "best" else {})

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from models.answer_kind import Answer, Given, Kind, on_one_line, plain, text_of
+from models.joiner import JOINER
+from pipeline.errors import BertlineError
 
 SAMPLE = "sample"
 """The signature that draws a translation by chance."""
@@ -80,9 +82,14 @@ class Aligned(Answer):
         return [(piece, self.source[of], float(self.weights[row, of])) for row, (piece, of) in enumerate(pairs)]
 
     def __str__(self) -> str:
-        width = max(map(len, self.target), default=0)
-        lines = [f"  {piece:<{width}}  {source}  {weight:.3f}" for piece, source, weight in self.most()]
+        width = max((len(_shown(piece)) for piece in self.target), default=0)
+        lines = [f"  {_shown(piece):<{width}}  {_shown(source)}  {weight:.3f}" for piece, source, weight in self.most()]
         return "\n".join([on_one_line(self.text) or _NOTHING, *lines])
+
+
+def _shown(piece: str) -> str:
+    """Without the mark of where there was no space, which no person wrote."""
+    return piece.replace(JOINER, "") or piece
 
 
 def _pieces(given: Any) -> tuple[str, ...]:
@@ -161,8 +168,16 @@ ALIGNED = Kind(
 def n_best(most: int) -> Kind[Translated]:
     """TRANSLATED, with more of what the model gives: up to so many translations, for a person and in JSON."""
 
+    def read(given: Given) -> Translated:
+        if (has := len(given["n_best"])) < most:
+            raise BertlineError(
+                f"--n-best {most}: this model gives {f'its {has} best' if has > 1 else 'the best alone'}; a run with"
+                f" translation.n_best={most} exports more of what its search finds."
+            )
+        return Translated.of(given)
+
     def with_others(given: Given) -> dict[str, Any]:
-        best = Translated.of(given).n_best[:most]
+        best = read(given).n_best[:most]
         return {**_plain_best(given), "n_best": [one.text for one in best], "n_best_scores": [one.score for one in best]}
 
-    return replace(TRANSLATED, show=lambda found: found.listed(most), plain=with_others)
+    return replace(TRANSLATED, read=read, show=lambda found: found.listed(most), plain=with_others)

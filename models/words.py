@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from models.joiner import JOINER
 from pipeline.config import Reading
 from pipeline.errors import BertlineError
 
@@ -28,10 +29,6 @@ _CONTROLS = ASCII_CONTROLS + r"\x{80}-\x{9F}\p{Cf}\x{FFFD}"
 # should one hold them all the same, they become a noncharacter that no vocabulary has.
 _MARKS = [chr(code) for code in range(0xFDD0, 0xFDEF)]
 _NOT_A_MARK = "\ufdef"
-
-JOINER = "\uffed"
-"""Stands at that side of a mark of punctuation, or of a Chinese character, on which there was no space, where that is to be
-known: in `"(a)"` both brackets have one, and the word is the same as elsewhere. It is dropped from texts."""
 
 
 @dataclass(frozen=True)

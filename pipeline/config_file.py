@@ -188,7 +188,7 @@ def _resolve_paths(raw: dict[str, Any], base: Path) -> None:
         for section in sections:
             target = target.get(section) or {}
         value = target.get(key) if isinstance(target, dict) else None
-        if isinstance(value, str) and not _URI.match(value):  # which is of another file system, or of a run
+        if isinstance(value, str) and not (_URI.match(value) or (key == "checkpoint" and value.startswith(SCHEME))):
             root = Path.cwd() if key == "workspace" else base
             target[key] = package_path(value) if value.startswith("package:") else str(root / Path(value).expanduser())
 

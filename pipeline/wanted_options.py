@@ -20,7 +20,7 @@ _OPTIONS = (
         "--n-best",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Up to N translations of each text, the best first; no more than translation.n_best of the config.",
+        help="The N best translations of each text; the model has as many as translation.n_best of its config.",
     ),
     click.option("--align", is_flag=True, help="Which piece of the source each piece of a translation looked at most."),
     click.option("--sample", is_flag=True, help="Draw each translation by chance, in place of the best."),

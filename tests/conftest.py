@@ -2,6 +2,8 @@
 
 import os
 
+import pytest
+
 from pipeline.environment import prepare
 
 prepare()
@@ -9,12 +11,23 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.pop("MLFLOW_TRACKING_URI", None)  # a developer's own store is none of the tests' business
 
-_LONGEST = ("e2e/test_study", "e2e/test_cache", "e2e/", "component/tracking/", "component/test_tr", "component/")
+_LONGEST = (
+    "e2e/test_line",
+    "e2e/test_study",
+    "e2e/test_cache",
+    "e2e/",
+    "component/tracking/",
+    "component/test_tr",
+    "component/",
+)
 """Files that take minutes; begun last, one of them would keep a single worker busy while the others have nothing left."""
+_SHARED = "finished_line"
+"""A fixture that takes a minute: the files that use it go to one worker."""
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """For `make test`, whose workers take whole files in this order."""
+    """For `make test`, whose workers take whole groups in this order."""
 
     def place(item):
         path = item.path.as_posix()
@@ -22,6 +35,8 @@ def pytest_collection_modifyitems(config, items):
 
     if hasattr(config, "workerinput"):  # without workers they run as they are named
         items.sort(key=place)
+        for item in items:
+            item.add_marker(pytest.mark.xdist_group(_SHARED if _SHARED in item.fixturenames else item.path.name))
 
 
 def pytest_addoption(parser):

@@ -30,6 +30,11 @@ CONFIG = {
     "evaluation": {"thresholds": {"accuracy": 0.8}, "max_drop": 0.2, "slices": ["source"], "length_slices": [8]},
 }
 
+UNSERVED: dict[str, Any] = {"serve_check": {"enabled": False}}
+"""Of a line whose tests do not look at ServeCheck: its server takes seconds to start."""
+ALONE: dict[str, Any] = {**UNSERVED, "tracking": {"enabled": False}}
+"""Of one whose tests do not look at MLflow either."""
+
 
 def make_rows(count: int = 300, seed: int = 0) -> list[dict[str, str]]:
     """Rows whose class follows from one word; no two texts are equal, so that no pair falls into both splits."""

@@ -9,11 +9,13 @@ import json
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from graph_ops import ops, unknown_ops
 from tensorflow_serving.config import model_server_config_pb2
 from tiny_models import CLASSES, EVERY, push
 
 import pipeline.predict
 from pipeline.cli import main
+from pipeline.config import task_names
 from serving.client import AsyncClient, Client, ServingError
 from serving.embedded.server import Server
 from serving.settings import ServerSettings
@@ -38,6 +40,11 @@ ASKED = {
 def folders(tmp_path_factory):
     root = tmp_path_factory.mktemp("models")
     return {task: push(tiny, root / task, version=3) for task, tiny in MODELS.items()}
+
+
+def test_the_graphs_hold_only_ops_that_the_stock_server_links(folders):
+    assert set(folders) == {*task_names()} - {"translation"}, "which test_export.py looks at"
+    assert all(len(ops(folder)) > 20 for folder in folders.values()) and unknown_ops(folders.values()) == {}
 
 
 @pytest.fixture(scope="module")

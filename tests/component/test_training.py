@@ -66,7 +66,7 @@ def test_padding_and_batch_composition_never_change_logits():
 
 def test_evaluation_is_the_plain_mean_over_rows():
     model, data = build(), rows(21)
-    loss, accuracy = evaluator(join(), model, TASK)(data, settings(batch_size=4))
+    loss, accuracy = evaluator(join(), model, TASK, data, settings(batch_size=4))()
     found = []
     for batch in batches(data, plan(data.lengths, 1, (32,), seed=None), 1):
         logits = model(batch, training=False)

@@ -203,7 +203,7 @@ def test_the_best_weights_are_those_of_the_lowest_held_out_loss(stopped):
     found = {record["step"]: record["eval_loss"] for record in result.history if "eval_loss" in record}
     best = min(found, key=found.get)
     assert result.kept_step == best < result.steps
-    loss, _ = evaluator(join(), result.model, TASK)(flipped(rows(32)), settings())
+    loss, _ = evaluator(join(), result.model, TASK, flipped(rows(32)), settings())()
     assert loss == pytest.approx(found[best], rel=1e-6) and loss < found[result.steps]
 
 
@@ -230,7 +230,7 @@ def test_adapters_leave_a_plain_model_that_differs_by_as_many_ranks(tmp_path):
     assert changed == adapted | {"encoder/pooler/kernel", "encoder/pooler/bias", "head/kernel", "head/bias"}
     for path in adapted:
         assert np.linalg.matrix_rank(after[path] - before[path], tol=1e-6) == 2
-    held_out_loss = evaluator(join(), result.model, TASK)(rows(16, seed=1), chosen)[0]
+    held_out_loss = evaluator(join(), result.model, TASK, rows(16, seed=1), chosen)()[0]
     assert held_out_loss == pytest.approx(result.history[-1]["eval_loss"], abs=1e-5)
 
 

@@ -138,10 +138,12 @@ def test_the_command_prints_translations_one_a_line(where):
 
 
 def test_the_command_shows_more_of_the_best_and_no_more_than_there_are(where):
-    assert predict(*where, "--n-best", "9", "Hello") == (0, "  -0.625  HELLO\n  -1.625  Hello\n")
+    assert predict(*where, "--n-best", "3", "Hello") == (0, "  -0.625  HELLO\n  -1.625  Hello\n")
     assert predict(*where, "--n-best", "1", "Hello") == (0, "  -0.625  HELLO\n")
     (found,) = objects(predict(*where, "--n-best", "3", "--json", "Hello")[1])
     assert found["n_best"] == ["HELLO", "Hello"] and found["n_best_scores"] == [-0.625, -1.625]
+    code, output = predict(*where, "--n-best", "9", "Hello")
+    assert code == 1 and "--n-best 9: this model gives its 3 best" in output
 
 
 def test_the_command_draws_translations(where):

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401
 import yaml
 from click.testing import CliRunner
-from lines import Line
+from lines import ALONE, Line
 from squad_reference import official_scores
 
 from pipeline.cli import main
@@ -74,6 +74,7 @@ def make_line(folder, articles):
         "model": {"layers": 2, "hidden": 64, "heads": 4, "intermediate": 128, "dropout": 0.0},
         "training": {"epochs": 12, "batch_size": 16, "learning_rate": 0.002, "buckets": [16, 24, 32, 48]},
         "evaluation": {"thresholds": {"f1": 0.9}, "max_drop": 0.2},
+        **ALONE,
     }
     line.config.write_text(yaml.safe_dump(config, allow_unicode=True))
     return line

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from lines import Line, make_rows, write_config, write_csv
+from lines import ALONE, Line, make_rows, write_config, write_csv
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_label_typo_stops_the_line_before_training(line):
 
 
 def test_an_allowed_anomaly_is_recorded_and_its_row_has_no_weight(line):
-    write_config(line.folder, data={"labels": ["good", "bad"]}, evaluation={"thresholds": {"accuracy": 0.1}})
+    write_config(line.folder, data={"labels": ["good", "bad"]}, evaluation={"thresholds": {"accuracy": 0.1}}, **ALONE)
     rows = make_rows()
     for row in rows[:40]:
         row["label"] = "godo"

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401
 from click.testing import CliRunner
-from lines import Line, write_config
+from lines import ALONE, Line, write_config
 
 from pipeline.cli import main
 
@@ -66,6 +66,7 @@ def line(tmp_path_factory):
         model={"layers": 2, "hidden": 64, "heads": 4, "intermediate": 128, "dropout": 0.0},
         training={"epochs": 10, "learning_rate": 0.002, "buckets": [16, 24, 32, 40, 48, 64]},
         evaluation={"thresholds": {"accuracy": 0.9}, "slices": [], "length_slices": [12]},
+        **ALONE,
     )
     done = line.run()
     assert done.exit_code == 0, done.output

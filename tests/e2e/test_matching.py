@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401
 from click.testing import CliRunner
-from lines import Line, write_config, write_csv
+from lines import ALONE, Line, write_config, write_csv
 from scipy import stats
 
 from models.ranks import ranks, reciprocal_rank
@@ -56,7 +56,7 @@ def run(folder, task, rows, **changes):
     texts = list(rows[0])[:2]
     changes["data"] = {"path": "pairs.csv", "text": texts, "label": "score" if task == "similarity" else None}
     changes["evaluation"] = {"slices": [], "length_slices": [], **changes["evaluation"]}
-    line.config = write_config(folder, task=task, model=MODEL, **changes)
+    line.config = write_config(folder, task=task, model=MODEL, **ALONE, **changes)
     done = line.run()
     assert done.exit_code == 0, done.output
     return line

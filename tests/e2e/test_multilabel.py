@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401
 from click.testing import CliRunner
-from lines import Line, write_config
+from lines import ALONE, Line, write_config
 from sklearn.metrics import accuracy_score, f1_score
 
 from pipeline.cli import main
@@ -43,6 +43,7 @@ def line(tmp_path_factory):
         model={"dropout": 0.0},
         training={"epochs": 14},
         evaluation={"thresholds": {"micro_f1": 0.9, "subset_accuracy": 0.8}, "slices": []},
+        **ALONE,
     )
     done = line.run()
     assert done.exit_code == 0, done.output

@@ -10,7 +10,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401
 import yaml
 from click.testing import CliRunner
-from lines import Line
+from lines import UNSERVED, Line
 from mlflow.tracking import MlflowClient
 
 from models.checkpoints import load_encoder, load_heads
@@ -133,6 +133,7 @@ def test_a_fine_tuning_starts_from_the_recorded_run_by_one_line(pretrained, tmp_
     config["model"] = {"checkpoint": f"runs:/{run_id}"}
     config["tracking"] = {"uri": uri, "experiment": "fine-tuning"}
     config["training"]["epochs"] = 1
+    config |= UNSERVED
     config["evaluation"]["thresholds"] = {"accuracy": 0.0}
     line.config.write_text(yaml.safe_dump(config))
     done = line.run()

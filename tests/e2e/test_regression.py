@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401
 from click.testing import CliRunner
-from lines import Line, write_config, write_csv
+from lines import UNSERVED, Line, write_config, write_csv
 from mlflow.tracking import MlflowClient
 from scipy import stats
 from sklearn.metrics import mean_squared_error
@@ -48,6 +48,7 @@ def line(tmp_path_factory):
         model={"layers": 2, "hidden": 64, "heads": 4, "intermediate": 128, "dropout": 0.0},
         training={"epochs": 12, "learning_rate": 0.001},
         evaluation={"thresholds": {"pearson": 0.9, "mean_squared_error": 0.6}, "slices": []},
+        **UNSERVED,
     )
     done = line.run()
     assert done.exit_code == 0, done.output

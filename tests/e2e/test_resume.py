@@ -8,7 +8,7 @@ import sys
 import time
 
 import numpy as np
-from lines import Line, write_config
+from lines import UNSERVED, Line, write_config
 from mlflow.tracking import MlflowClient
 
 
@@ -24,7 +24,7 @@ def test_a_killed_training_resumes_and_reaches_the_same_loss(tmp_path):
         lines[name] = Line(tmp_path / name)
         # Any model will do: what is tested is that both trainings are one and the same.
         training = {"epochs": 30, "checkpoint_steps": 20}
-        write_config(tmp_path / name, training=training, evaluation={"thresholds": {"accuracy": 0.0}})
+        write_config(tmp_path / name, training=training, evaluation={"thresholds": {"accuracy": 0.0}}, **UNSERVED)
     killed = lines["killed"]
     command = [sys.executable, "-m", "pipeline.cli", "run", str(killed.config), "--workspace", str(killed.workspace)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -40,7 +40,7 @@ def test_a_killed_training_resumes_and_reaches_the_same_loss(tmp_path):
     assert resumed.exit_code == 0, resumed.output
     assert "went on from the checkpoint at step" in resumed.output
     # What was done before is not done again.
-    assert set(killed.steps_run()) == {"Trainer", "Evaluator", "ServeCheck", "Pusher"}
+    assert set(killed.steps_run()) == {"Trainer", "Evaluator", "Pusher"}
     assert not list(checkpoints.iterdir())
     assert lines["whole"].run().exit_code == 0
     ours, theirs = history(killed), history(lines["whole"])

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401
 from click.testing import CliRunner
-from lines import Line, write_config
+from lines import UNSERVED, Line, write_config
 from mlflow.tracking import MlflowClient
 
 from pipeline.cli import main
@@ -64,6 +64,7 @@ def line(tmp_path_factory):
         model={"layers": 2, "hidden": 64, "heads": 4, "intermediate": 128, "dropout": 0.0},
         training={"epochs": 14, "learning_rate": 0.002, "buckets": [16, 24]},
         evaluation={"thresholds": {"f1": 0.9, "accuracy": 0.9}, "slices": [], "length_slices": [20]},
+        **UNSERVED,
     )
     done = line.run()
     assert done.exit_code == 0, done.output

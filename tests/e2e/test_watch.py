@@ -3,7 +3,7 @@
 import json
 
 import yaml
-from lines import Line, make_rows, write_csv
+from lines import ALONE, Line, make_rows, write_csv
 
 
 def test_new_spans_are_run_on_once_and_only_what_is_better_is_pushed(tmp_path):
@@ -12,6 +12,7 @@ def test_new_spans_are_run_on_once_and_only_what_is_better_is_pushed(tmp_path):
     config = yaml.safe_load(line.config.read_text())
     config["data"] = {"path": "in/rows-{SPAN}.csv", "text": "text", "label": "label"}
     config["evaluation"]["slices"] = []
+    config |= ALONE
     line.config.write_text(yaml.safe_dump(config))
     watched = ("watch", str(line.config), "--once")
     nothing = line.call(*watched)

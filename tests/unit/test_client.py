@@ -20,7 +20,7 @@ from tiny_models import EVERY, make
 
 from models import answers
 from models.answers import EMBED, KINDS
-from models.translated import ALIGNED, SAMPLED, TRANSLATED, Sampling
+from models.translated import ALIGNED, SAMPLED, TRANSLATED, Sampling, n_best
 from pipeline.errors import BertlineError
 from serving import wire
 from serving.asking import Answers, Asking, ClientTls, checked_address, metadata_of, statuses
@@ -424,3 +424,10 @@ def test_answers_are_in_the_users_terms():
     found = answers.SPAN_ANSWER.read(span)
     assert (found.text, found.start, found.end, found.score) == ("the", 4, 7, 0.75)
     assert found.n_best == (answers.Span("the", 4, 7, 0.75), answers.Span("", 0, 0, 0.25))
+
+
+def test_more_translations_than_a_model_gives_are_refused():
+    given = {"translation": b"a", "score": -0.5, "n_best": [b"a", b"b"], "n_best_scores": [-0.5, -1.0]}
+    assert n_best(2).plain(given)["n_best"] == ["a", "b"]
+    with pytest.raises(BertlineError, match=r"--n-best 3: this model gives its 2 best; .* translation.n_best=3"):
+        n_best(3).read(given)
