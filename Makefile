@@ -18,7 +18,7 @@ run: $(READY) ## raw text to a pushed model, on the sample; CONFIG=my.yaml for y
 	@$(BIN)/bertline run $(CONFIG)
 
 test: $(READY) ## the whole test run, in two processes; WORKERS=4 for more
-	$(BIN)/python -m pytest -n $(or $(WORKERS),2) --dist loadgroup --no-loadscope-reorder tests
+	$(BIN)/python -m pytest -n $(or $(WORKERS),2) --dist loadfile --no-loadscope-reorder tests
 
 parity: $(READY) ## every number of the encoders beside PyTorch's; needs the extra `parity`, and says how to install it
 	$(BIN)/python -m pytest tests/parity

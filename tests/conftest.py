@@ -2,8 +2,6 @@
 
 import os
 
-import pytest
-
 from pipeline.environment import prepare
 
 prepare()
@@ -21,13 +19,10 @@ _LONGEST = (
     "component/",
 )
 """Files that take minutes; begun last, one of them would keep a single worker busy while the others have nothing left."""
-_SHARED = "finished_line"
-"""A fixture that takes a minute: the files that use it go to one worker."""
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """For `make test`, whose workers take whole groups in this order."""
+    """For `make test`, whose workers take whole files in this order."""
 
     def place(item):
         path = item.path.as_posix()
@@ -35,8 +30,6 @@ def pytest_collection_modifyitems(config, items):
 
     if hasattr(config, "workerinput"):  # without workers they run as they are named
         items.sort(key=place)
-        for item in items:
-            item.add_marker(pytest.mark.xdist_group(_SHARED if _SHARED in item.fixturenames else item.path.name))
 
 
 def pytest_addoption(parser):
