@@ -7,12 +7,10 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
-from graph_ops import unknown_ops
 
 from models.encoder import Encoder, EncoderSize
 from models.task import Context, get_task
 from models.text import TextEncoder
-from pipeline.config import ModelConfig
 from serving.contract import read_card
 from serving.signatures import ServedModel, export
 
@@ -80,19 +78,6 @@ def test_no_weight_is_stored_twice(exported):
     reader = tf.train.load_checkpoint(str(folder / "variables" / "variables"))
     shapes = [tuple(shape) for name, shape in reader.get_variable_to_shape_map().items()]
     assert shapes.count((len(PIECES), 8)) == 1, "the table of the pieces' vectors"
-
-
-def test_a_graph_of_an_encoder_and_a_decoder_holds_only_ops_that_the_stock_server_links(tmp_path):
-    """Those of the other tasks are looked at in test_client_tasks.py, which has a model of each."""
-    vocab = tmp_path / "vocab.txt"
-    vocab.write_text("\n".join(PIECES) + "\n", encoding="utf-8")
-    task, text = get_task("translation"), TextEncoder(str(vocab), seq_len=16)
-    context = Context(text, (), text_keys=task.text_keys, target=text)
-    model = task.build(
-        task.make_encoder(ModelConfig(layers=1, hidden=8, heads=2, intermediate=16), context, 1), context, 0.1, 1
-    )
-    export(ServedModel(task, context, model), str(tmp_path / "model"), {"task": "translation"})
-    assert unknown_ops([tmp_path / "model"]) == {}
 
 
 def test_examples_are_answered_as_their_texts(exported):
