@@ -52,5 +52,6 @@ class Spill:
 
 def in_order(paths: Iterable[str]) -> Iterator[bytes]:
     """The Examples of a shard, by their places in it."""
-    rows = sorted(tf.data.TFRecordDataset(sorted(paths)).as_numpy_iterator())
+    # Row by row tf.data would take three times as long.
+    rows = sorted(row for path in paths for row in tf.compat.v1.io.tf_record_iterator(path))
     return (row[ORDER_BYTES:] for row in rows)
