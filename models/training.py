@@ -263,7 +263,7 @@ def _plain_copy(model: Any, plain: Any, settings: TrainingConfig) -> Any:
 
 def _badness(task: Task, best_by: str, loss: float, scores: Mapping[str, float]) -> float:
     """What the epochs are compared by: less is better."""
-    if best_by not in scores:  # the loss, or a process that measures no scores
+    if best_by == "loss" or not scores:  # only the chief measures scores, and the others take its word
         return loss
     value = scores[best_by]
     return float("inf") if np.isnan(value) else value if task.metrics[best_by].better == "lower" else -value

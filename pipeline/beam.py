@@ -34,15 +34,11 @@ def beam_args(config: Config, raw_bytes: int | None) -> list[str]:
             "portable": ("PortableRunner", "job_endpoint"),
         }[beam.runner]
         told = [f"--runner={name}", f"--{option}={beam.endpoint}"]
-        if not _names(beam.args, "environment_type"):
+        if not beam.names("environment_type"):
             told += ["--environment_type=DOCKER", f"--sdk_container_image={image}"]
         if beam.workers and beam.runner == "flink":
             told.append(f"--parallelism={beam.workers}")
     return _without_packing([*told, *beam.args])
-
-
-def _names(args: tuple[str, ...], option: str) -> bool:
-    return any(argument.split("=")[0] == f"--{option}" for argument in args)
 
 
 def _without_packing(told: list[str]) -> list[str]:

@@ -44,7 +44,6 @@ from pipeline.place import Place  # noqa: E402
 Engine = Literal["kubeflow", "vertex"]
 COMMAND = ("python", "-m", "pipeline.kubeflow_step")
 _GPU = {"kubeflow": "nvidia.com/gpu", "vertex": "NVIDIA_TESLA_T4"}
-DEFAULT = "default"
 
 
 def compile_job(config: Config, engine: Engine) -> dict[str, Any]:
@@ -77,12 +76,12 @@ def make_pipeline(config: Config, engine: Engine) -> Pipeline:
         raise BertlineError("seeds: an engine runs the line once; leave seeds out, and set training.seed.")
     pipeline = create_pipeline(config, place=_place(config))
     known = [component.id for component in pipeline.components]
-    for name in config.cluster.resources.keys() - {DEFAULT, *known}:
+    for name in config.cluster.resources.keys() - {"default", *known}:
         raise BertlineError(
             f"cluster.resources: there is no step {name!r}{nearest(name, known)}; there are {', '.join(known)}."
         )
     for component in pipeline.components:
-        asked = config.cluster.resources.get(component.id, config.cluster.resources.get(DEFAULT))
+        asked = config.cluster.resources_of(component.id)
         if asked and isinstance(component, BaseComponent):
             component.with_platform_config(_resources(asked, engine))
     return pipeline

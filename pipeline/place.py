@@ -24,7 +24,7 @@ class Place:
     sees_data: bool = False
     """Whether the raw files can be looked at before the pipeline runs."""
     given_at_run: Mapping[str, Any] = field(default_factory=dict)
-    """TFX's RuntimeParameters, by the names of `AT_RUN` in `pipeline.kubeflow`."""
+    """TFX's RuntimeParameters, by the settings that GIVEN_AT_RUN of Ingest and of the Trainer name."""
 
 
 def here(config: Config) -> Place:

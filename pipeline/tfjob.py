@@ -33,7 +33,7 @@ def manifests(config: Config) -> list[dict[str, Any]]:
         )
     name = cluster_name(config.name)
     inside = config.model_copy(update={"workspace": WORKSPACE, "cluster": config.cluster.model_copy(update={"root": None})})
-    asked = config.cluster.resources.get("Trainer", config.cluster.resources.get("default"))
+    asked = config.cluster.resources_of("Trainer")
 
     def replicas(count: int, *command: str) -> dict[str, Any]:
         container = {

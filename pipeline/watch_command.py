@@ -31,8 +31,9 @@ Look = list[list[str | int]]
 def watch(config: str, every: float, overrides: tuple[str, ...], workspace: str | None, once: bool) -> None:
     """Run the line whenever its data changes, and push only what beats the model that is pushed now.
 
-    Files are read when they have not changed between two looks, so half a file is not taken for a whole one. A run that is
-    refused or fails is told, and the next data is waited for. What was last run on is remembered in the workspace.
+    Files are read when they have not changed between two looks, so half a file is not taken for a whole one; --once takes
+    them as they are. A run that is refused or fails is told, and the next data is waited for. What was last run on is
+    remembered in the workspace.
 
     \b
     data:
@@ -61,6 +62,7 @@ def watch(config: str, every: float, overrides: tuple[str, ...], workspace: str 
             told = str(error)
         if now and now == seen and now != _done(loaded):
             _run(loaded, config, asked, now)
+            click.echo("waiting for new data", err=True)
         seen = now
         time.sleep(every)
 
@@ -97,7 +99,7 @@ def _run(config: Config, source: str, overrides: tuple[str, ...], now: Look) -> 
         config.home.mkdir(parents=True, exist_ok=True)
         (config.home / STATE).write_text(json.dumps(now))
     told = {0: "pushed", 3: "refused; the model that is pushed stays"}.get(code, f"failed ({code})")
-    click.echo(f"{told}; waiting for new data", err=True)
+    click.echo(told, err=True)
     return code
 
 

@@ -28,11 +28,12 @@ class BeamConfig(Frozen):
         if self.runner in ("flink", "spark", "portable") and not self.endpoint:
             raise ValueError(f"beam.endpoint: where is it? For runner={self.runner} name it, as HOST:PORT")
         if self.runner == "dataflow":
-            missing = [name for name in ("project", "region", "temp_location") if not self._says(name)]
+            missing = [name for name in ("project", "region", "temp_location") if not self.names(name)]
             if missing:
                 wanted = ", ".join(f"--{name}=…" for name in missing)
                 raise ValueError(f"beam.args: Dataflow has to be told {wanted}")
         return self
 
-    def _says(self, name: str) -> bool:
-        return any(argument.split("=")[0] == f"--{name}" for argument in self.args)
+    def names(self, option: str) -> bool:
+        """Whether the user's own arguments say something of it."""
+        return any(argument.split("=")[0] == f"--{option}" for argument in self.args)

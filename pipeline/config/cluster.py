@@ -39,3 +39,6 @@ class ClusterConfig(Frozen):
     """How often a step that fails is tried again."""
     workers: int = Field(default=2, ge=2, le=1024)
     """Processes of a training by a TFJob, the chief included."""
+
+    def resources_of(self, step: str) -> ResourcesConfig | None:
+        return self.resources.get(step, self.resources.get("default"))
