@@ -8,6 +8,7 @@ ARG VARIANT=cpu
 ENV VIRTUAL_ENV=/opt/bertline \
     PATH=/opt/bertline/bin:$PATH \
     PYTHONUNBUFFERED=1 \
+    UV_COMPILE_BYTECODE=1 \
     TF_USE_LEGACY_KERAS=1 \
     HOME=/tmp
 

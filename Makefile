@@ -42,18 +42,19 @@ setup: $(READY) ## only the environment in .venv
 
 $(READY): requirements.lock pyproject.toml | $(UV)
 	@echo "setting up .venv (a minute or two) …"
+	@# Compiled once here: TensorFlow's thousands of modules are then imported in seconds, also where Python may not write.
 	@export UV_HTTP_TIMEOUT=300; test -z "$(PIP_INDEX)" || export UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$(PIP_INDEX)}"; \
 	  $(UV) venv -q --python 3.11 --seed --allow-existing .venv && \
-	  $(UV) pip sync -q --python $(BIN)/python requirements.lock && \
+	  $(UV) pip sync -q --compile-bytecode --python $(BIN)/python requirements.lock && \
 	  $(UV) pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
 
 lock: | $(UV) ## compiles requirements.lock (tests), and those of the image for CPUs and for GPUs, anew
-	$(UV) pip compile -q pyproject.toml --extra samples --extra test --extra kubeflow --extra cpu --override locks/cpu-overrides.txt \
+	$(UV) pip compile -q pyproject.toml --extra samples --extra test --extra kubeflow --extra s3 --extra gcs --extra cpu --override locks/cpu-overrides.txt \
 	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements.lock
-	$(UV) pip compile -q pyproject.toml --extra kubeflow --extra cpu --override locks/cpu-overrides.txt -c requirements.lock \
+	$(UV) pip compile -q pyproject.toml --extra kubeflow --extra s3 --extra gcs --extra cpu --override locks/cpu-overrides.txt -c requirements.lock \
 	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements-cpu.lock
-	$(UV) pip compile -q pyproject.toml --extra samples --extra kubeflow --extra gpu \
+	$(UV) pip compile -q pyproject.toml --extra samples --extra kubeflow --extra s3 --extra gcs --extra gpu \
 	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements-gpu.lock
 
 clean: ## removes the workspace; the environment stays

@@ -24,6 +24,7 @@ from components.publish import model_digest, pushed_versions
 from components.verdict import FILE_NAME
 from models.task import as_learned, get_task
 from pipeline.config import EvaluationConfig, PretrainingConfig
+from pipeline.storage import at_hand
 from serving.contract import read_card
 
 
@@ -86,5 +87,5 @@ def find_baseline(model: str, card: Mapping[str, Any], destination: str) -> str 
                 note = f"version {pushed.version} has {what} than this model: it is no baseline for it"
                 events.emit(events.Note(note))
                 return None
-        return str(pushed.path)
+        return at_hand(str(pushed.path))
     return None

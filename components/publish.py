@@ -1,31 +1,25 @@
 """The Pusher's work: a model becomes a numbered version that a server never sees half-copied.
 
-A serving process polls the destination for integer-named folders and loads the highest. So a version is copied under a
-name that is no number, made durable, and only then renamed: the rename is the one moment at which it exists.
-`components/pusher.py` is the pipeline's door to this file.
+`components/destinations.py` says how, in a folder and in a bucket. `components/pusher.py` is the pipeline's door.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
-import shutil
-import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from components.destinations import Bucket, Folder, destination_at
 from pipeline.errors import BertlineError
-from serving.contract import CARD, WITHDRAWN, read_card, write_card
+from pipeline.storage import AnyPath, at
+from serving.contract import CARD, WITHDRAWN, read_card
 
 RUN_VARIABLE = "BERTLINE_MLFLOW_RUN"
 """Names the MLflow run to the Pusher. A parameter of the step would be part of its cache key, and no two runs are alike."""
-_LOCK = ".bertline-lock"
-_LAST = ".bertline-last"  # the highest number ever given: a version that was removed does not free its number
-_INCOMING = ".incoming-"
 
 
 @dataclass(frozen=True)
@@ -33,7 +27,7 @@ class Pushed:
     """One version in a destination."""
 
     version: int
-    path: Path
+    path: AnyPath
     card: Mapping[str, Any] = field(default_factory=dict)
     """What the version says of itself; empty when somebody else put it there."""
     fresh: bool = False
@@ -66,13 +60,13 @@ def pushed_by(run_id: str | None) -> Iterator[None]:
             os.environ[RUN_VARIABLE] = before
 
 
-def model_digest(model_dir: str | Path) -> str:
+def model_digest(model_dir: str | AnyPath) -> str:
     """SHA-256 of the names and bytes of all files of a model, our own card left out."""
-    root = Path(model_dir)
+    root = at(model_dir)
     files = sorted(
         (path.relative_to(root).as_posix(), path)
         for path in root.rglob("*")
-        if path.is_file() and path.relative_to(root) != CARD
+        if path.is_file() and path.relative_to(root).as_posix() != CARD.as_posix()
     )
     digest = hashlib.sha256()
     for name, path in files:
@@ -85,30 +79,28 @@ def model_digest(model_dir: str | Path) -> str:
     return digest.hexdigest()
 
 
-def publish(model_dir: str | Path, destination: str | Path, card: Mapping[str, Any]) -> Pushed:
+def publish(model_dir: str | Path, destination: str | AnyPath, card: Mapping[str, Any]) -> Pushed:
     """Puts a model into `destination` under the next number, once.
 
     A model that stands there already, byte for byte, keeps its number; one that was withdrawn stays so, for a run that is
     given again must not undo what somebody decided since. Pushers that run at the same time take turns;
-    one that dies leaves nothing under a number, and the next sweeps up what it left.
+    one that dies leaves nothing that a server would load, and in a folder the next sweeps up what it left.
 
     Args:
       model_dir: folder of the SavedModel.
-      destination: folder that a server watches; made when it is missing.
+      destination: folder that a server watches, here or in a bucket; made when it is missing.
       card: what to write into the version's `assets.extra/bertline.json`, beside its digest and number.
     """
-    model_dir, destination = Path(model_dir), Path(destination)
+    model_dir, folder = Path(model_dir), destination_at(destination)
     if not (model_dir / "saved_model.pb").is_file():
         raise BertlineError(f"{model_dir}: there is no SavedModel here to push; run the Trainer first.")
-    if destination.exists() and not destination.is_dir():
+    if folder.path.is_file():
         raise BertlineError(f"{destination} is a file; set push.destination to a folder.")
     digest = model_digest(model_dir)
     try:
-        destination.mkdir(parents=True, exist_ok=True)
-        with _only_pusher(destination):
-            _sweep(destination)
+        with folder.alone():
             found = _find(digest, pushed_versions(destination)) or _find(digest, withdrawn_versions(destination))
-            return found or _push(model_dir, destination, {**card, "digest": digest})
+            return found or _fresh(*folder.put(model_dir, {**card, "digest": digest}))
     except OSError as error:
         raise BertlineError(
             f"{destination}: the model was not pushed, and the versions there are as before: {error}."
@@ -116,23 +108,27 @@ def publish(model_dir: str | Path, destination: str | Path, card: Mapping[str, A
         ) from error
 
 
-def pushed_versions(destination: str | Path) -> list[Pushed]:
+def _fresh(version: int, path: AnyPath, card: Mapping[str, Any]) -> Pushed:
+    return Pushed(version, path, card, fresh=True)
+
+
+def pushed_versions(destination: str | AnyPath) -> list[Pushed]:
     """Every version in a destination, the oldest first."""
-    found = [Pushed(number, path, read_card(path)) for number, path in _numbered(Path(destination)) if path.is_dir()]
-    return sorted(found, key=lambda pushed: pushed.version)
+    return _versions(destination)
 
 
-def withdrawn_versions(destination: str | Path) -> list[Pushed]:
+def withdrawn_versions(destination: str | AnyPath) -> list[Pushed]:
     """Those that a rollback took back, the oldest first."""
-    found = [
-        Pushed(number, path, read_card(path), withdrawn=True)
-        for number, path in _numbered(Path(destination), WITHDRAWN)
-        if path.is_dir()
-    ]
+    return _versions(destination, WITHDRAWN)
+
+
+def _versions(destination: str | AnyPath, prefix: str = "") -> list[Pushed]:
+    numbered = destination_at(destination).numbered(prefix)
+    found = [Pushed(number, path, read_card(path), withdrawn=bool(prefix)) for number, path in numbered if path.is_dir()]
     return sorted(found, key=lambda pushed: pushed.version)
 
 
-def roll_back(destination: str | Path, to: int | None = None) -> Rollback:
+def roll_back(destination: str | AnyPath, to: int | None = None) -> Rollback:
     """Lets servers go back to the version before, or to a certain one.
 
     Versions are withdrawn by another name, which is no number: nothing is lost, and their numbers are not given again. A
@@ -142,17 +138,18 @@ def roll_back(destination: str | Path, to: int | None = None) -> Rollback:
       destination: folder of the versions.
       to: the version to be served; one that was withdrawn comes back, and those above it are withdrawn.
     """
-    destination = Path(destination)
+    folder = destination_at(destination)
     if not pushed_versions(destination) and not withdrawn_versions(destination):
         raise BertlineError(f"{destination}: there are no versions here; `bertline run` pushes one.")
     try:
-        with _only_pusher(destination):
-            return _roll_back(destination, to)
+        with folder.alone():
+            return _roll_back(folder, to)
     except OSError as error:
         raise BertlineError(f"{destination}: the rollback broke off: {error}. Make the folder writable.") from error
 
 
-def _roll_back(destination: Path, to: int | None) -> Rollback:
+def _roll_back(folder: Folder | Bucket, to: int | None) -> Rollback:
+    destination = folder.path
     there = {pushed.version: pushed for pushed in pushed_versions(destination)}
     gone = {pushed.version: pushed for pushed in withdrawn_versions(destination)}
     if to is None:
@@ -167,28 +164,20 @@ def _roll_back(destination: Path, to: int | None) -> Rollback:
     restored = to not in there
     if restored:
         path = gone[to].path
-        path.rename(path.with_name(path.name.removeprefix(WITHDRAWN)))
+        folder.move(path, path.name.removeprefix(WITHDRAWN))
     above = sorted(version for version in there if version > to)
     for version in above:  # the newest last: a server that looks meanwhile sees no change before the last one
         path = there[version].path
-        path.rename(path.with_name(f"{WITHDRAWN}{path.name}"))
-    _sync(destination)
+        folder.move(path, f"{WITHDRAWN}{path.name}")
+    folder.sync()
     served = latest(destination)
     assert served is not None
     return Rollback(served, tuple(above), (to,) if restored else ())
 
 
-def latest(destination: str | Path) -> Pushed | None:
+def latest(destination: str | AnyPath) -> Pushed | None:
     """The version that a server would load now."""
     return next(reversed(pushed_versions(destination)), None)
-
-
-def _numbered(destination: Path, prefix: str = "") -> list[tuple[int, Path]]:
-    """Children whose name is a number, after a prefix; servers read `00000123` as 123."""
-    if not destination.is_dir():
-        return []
-    named = [(path.name.removeprefix(prefix), path) for path in destination.iterdir() if path.name.startswith(prefix)]
-    return [(int(name), path) for name, path in named if name.isascii() and name.isdigit()]
 
 
 def _find(digest: str, versions: list[Pushed]) -> Pushed | None:
@@ -197,65 +186,3 @@ def _find(digest: str, versions: list[Pushed]) -> Pushed | None:
         if pushed.card.get("digest") == digest and model_digest(pushed.path) == digest:
             return pushed
     return None
-
-
-def _push(model_dir: Path, destination: Path, card: dict[str, Any]) -> Pushed:
-    incoming = destination / f"{_INCOMING}{uuid.uuid4().hex}"
-    try:
-        shutil.copytree(model_dir, incoming)
-        pushed = _take_number(incoming, destination, card)
-    except BaseException:
-        shutil.rmtree(incoming, ignore_errors=True)
-        raise
-    _sync(destination)
-    return replace(pushed, fresh=True)
-
-
-def _take_number(incoming: Path, destination: Path, card: dict[str, Any]) -> Pushed:
-    while True:
-        taken = [number for prefix in ("", WITHDRAWN) for number, _ in _numbered(destination, prefix)]
-        version = max(_last_number(destination), *taken, 0) + 1
-        target = destination / str(version)
-        numbered_card = {**card, "version": version}
-        write_card(incoming, numbered_card)
-        for path in (*incoming.rglob("*"), incoming):
-            _sync(path)
-        try:
-            incoming.rename(target)
-        except OSError:
-            if not target.exists():
-                raise
-            # A pusher that does not know our lock was quicker: the next number is free.
-        else:
-            (destination / _LAST).write_text(f"{version}\n")
-            return Pushed(version, target, numbered_card)
-
-
-def _last_number(destination: Path) -> int:
-    try:
-        return int((destination / _LAST).read_text())
-    except (OSError, ValueError):
-        return 0
-
-
-def _sync(path: Path) -> None:
-    """Waits until a file or a folder's entries are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _only_pusher(destination: Path) -> Iterator[None]:
-    """Holds the destination's lock; the system frees it when the process dies."""
-    with (destination / _LOCK).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def _sweep(destination: Path) -> None:
-    """Removes what dead pushers left: while the lock is ours, no living one is copying."""
-    for leftover in destination.glob(f"{_INCOMING}*"):
-        shutil.rmtree(leftover)

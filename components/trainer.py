@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from components import events
+from components.checkpoint_mirror import checkpoints_at
 from components.schema import labels_of
 from components.trainer_cluster import train_as_chief
 from components.transform import target_vocabulary_of, vocabulary_of
@@ -32,6 +33,8 @@ from models.task import Context, Task, Tensors, expanded, get_task
 from models.tasks.pretraining import PHASE
 from models.text import TextEncoder
 from pipeline.config import ModelConfig, PhaseConfig, PretrainingConfig, TextConfig, TrainingConfig, TranslationConfig
+from pipeline.storage import at_hand
+from pipeline.storage import join as join_paths
 from serving.contract import ENCODER
 from serving.samples import choose_rows, make_samples, write_samples
 from serving.signatures import ServedModel, export
@@ -58,8 +61,7 @@ def train_here(args: Any) -> None:
     inputs_seen = [args.transform_graph_path, *args.train_files, *args.eval_files, json.dumps(settings, sort_keys=True)]
     # A checkpoint is taken up again only by a run with the same config, code and data.
     key = hashlib.sha256("\n".join(inputs_seen).encode()).hexdigest()[:16]
-    train_and_export(
-        get_task(settings["task"]),
+    given: dict[str, Any] = dict(
         name=settings["name"],
         text=TextConfig.model_validate_json(settings["text"]),
         model=ModelConfig.model_validate_json(settings["model"]),
@@ -75,10 +77,11 @@ def train_here(args: Any) -> None:
         eval_files=_matching(args.eval_files),
         raw_files=_matching(settings["raw_files"]),
         samples=settings["samples"],
-        checkpoint_folder=Path(settings["checkpoints"]) / key,
         model_folder=args.serving_model_dir,
         history_folder=args.model_run_dir,
     )
+    with checkpoints_at(join_paths(settings["checkpoints"], key)) as (folder, saved):
+        train_and_export(get_task(settings["task"]), **given, checkpoint_folder=folder, saved=saved)
 
 
 def _matching(patterns: Sequence[str]) -> list[str]:
@@ -104,6 +107,7 @@ def train_and_export(
     raw_files: Sequence[str],
     samples: int,
     checkpoint_folder: Path,
+    saved: Callable[[], None] = lambda: None,
     model_folder: str,
     history_folder: str,
 ) -> training.TrainingResult:
@@ -146,6 +150,7 @@ def train_and_export(
         checkpoint_folder=checkpoint_folder,
         score=scorer(task, context, held_out),
         report=lambda record: events.emit(events.Training(record)),
+        saved=saved,
     )
     if not join(settings.devices).is_chief:
         return result
@@ -225,7 +230,7 @@ def make_model(task: Task, context: Context, model: ModelConfig, seed: int) -> A
     encoder = of_task(model, context, seed) if of_task else make_encoder(model, context.text.vocab_size, seed)
     made = task.build(encoder, context, model.dropout, seed)
     if model.checkpoint and task.take_heads:
-        for note in task.take_heads(made, checkpoints.load_heads(model.checkpoint)):
+        for note in task.take_heads(made, checkpoints.load_heads(at_hand(model.checkpoint))):
             events.emit(events.Note(note))
     return made
 
@@ -233,7 +238,7 @@ def make_model(task: Task, context: Context, model: ModelConfig, seed: int) -> A
 def make_encoder(model: ModelConfig, vocab_size: int, seed: int) -> Encoder:
     """The checkpoint's encoder, or a fresh one of the configured size."""
     if model.checkpoint:
-        encoder, report = checkpoints.load_encoder(model.checkpoint, dropout=model.dropout, seed=seed)
+        encoder, report = checkpoints.load_encoder(at_hand(model.checkpoint), dropout=model.dropout, seed=seed)
         if report.fresh:
             events.emit(events.Note(f"the checkpoint has no {', '.join(report.fresh)}: it starts from scratch"))
         return encoder

@@ -26,6 +26,7 @@ from typing import Any
 from components import events
 from models.cluster import PEER_LOST
 from pipeline.errors import BertlineError
+from pipeline.storage import is_remote
 from serving.child import environment_of_child
 
 JOB = "job.json"
@@ -46,6 +47,11 @@ _PEER_ERRORS = ("UnavailableError", "AbortedError", "CancelledError", "DeadlineE
 
 def train_as_chief(args: Any) -> None:
     """Trains together with the workers, and returns when the model is written."""
+    if is_remote(args.custom_config["checkpoints"]):
+        raise BertlineError(
+            f"{args.custom_config['checkpoints']}: processes that train together need a folder that all of them share, and"
+            " a bucket is none; mount one, and set cluster.root to it."
+        )
     folder = Path(args.custom_config["checkpoints"])
     with _job(folder / JOB, {name: getattr(args, name) for name in _ARGUMENTS}):
         supervise(folder / JOB, events.emit)

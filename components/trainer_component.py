@@ -20,6 +20,8 @@ from tfx.types.component_spec import ChannelParameter, ExecutionParameter
 from tfx.types.standard_component_specs import TrainerSpec as StockSpec
 from tfx.utils import json_utils
 
+from pipeline.storage import join, origin
+
 GIVEN_AT_RUN = ("epochs", "learning_rate")
 """Settings of `training` that may be given when a run is started."""
 
@@ -41,7 +43,7 @@ class Executor(GenericExecutor):
             "raw_files": [os.path.join(folder, "*") for folder in folders],
             "training": json.dumps({**json.loads(made.custom_config["training"]), **given}),
             # A step that is tried again has the same outputs: what it left of its training is found there.
-            "checkpoints": made.custom_config["checkpoints"] or os.path.join(made.model_run_dir, "checkpoints"),
+            "checkpoints": made.custom_config["checkpoints"] or join(origin(made.model_run_dir), "checkpoints"),
         }
         return made
 

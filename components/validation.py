@@ -16,7 +16,6 @@ from tensorflow_metadata.proto.v0.statistics_pb2 import DatasetFeatureStatistics
 from tfx.components.statistics_gen.stats_artifact_utils import load_statistics
 from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
 from tfx.dsl.component.experimental.decorators import component
-from tfx.dsl.io import fileio
 from tfx.types import standard_artifacts
 from tfx.utils import io_utils
 
@@ -28,6 +27,7 @@ from models import tags
 from models.task import LABELS
 from pipeline.config import DataConfig, LabelKind, ValidationConfig
 from pipeline.errors import BertlineError
+from pipeline.storage import at, is_remote, join, reaching
 
 _BASELINE = "statistics.pb"
 _SCHEMA = "schema.pbtxt"
@@ -136,10 +136,11 @@ def gate(
 
 def read_baseline(folder: str) -> dict[str, DatasetFeatureStatisticsList]:
     """The statistics of the last accepted data; empty before the first."""
-    path = os.path.join(folder, _BASELINE)
-    if not fileio.exists(path):
-        return {}
-    stored = DatasetFeatureStatisticsList.FromString(io_utils.read_bytes_file(path))
+    path = at(join(folder, _BASELINE))
+    with reaching(folder):
+        if not path.is_file():
+            return {}
+        stored = DatasetFeatureStatisticsList.FromString(path.read_bytes())
     return {dataset.name: DatasetFeatureStatisticsList(datasets=[dataset]) for dataset in stored.datasets}
 
 
@@ -149,9 +150,15 @@ def write_baseline(folder: str, statistics: Statistics) -> None:
     for split, current in statistics.items():
         stored.datasets.add().CopyFrom(current.datasets[0])
         stored.datasets[-1].name = split
-    incoming = os.path.join(folder, f"{_BASELINE}.{os.getpid()}")
-    io_utils.write_bytes_file(incoming, stored.SerializeToString())
-    fileio.rename(incoming, os.path.join(folder, _BASELINE), overwrite=True)
+    content, path = stored.SerializeToString(), at(join(folder, _BASELINE))
+    if is_remote(folder):  # where a file appears when it is whole
+        with reaching(folder):
+            path.write_bytes(content)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    incoming = path.with_name(f"{_BASELINE}.{os.getpid()}")
+    incoming.write_bytes(content)
+    incoming.replace(path)
 
 
 @component

@@ -28,6 +28,7 @@ from models.vocabulary import SPECIAL_PIECES, read_vocabulary
 from models.words import WordSplitter
 from pipeline.config import TextConfig
 from pipeline.errors import BertlineError
+from pipeline.storage import at_hand
 
 VOCABULARY_FILE = "vocab.txt"
 TARGET_VOCABULARY_FILE = "target_vocab.txt"
@@ -224,7 +225,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         keys = (json.loads(exec_properties[name]) for name in ("text_keys", "target_keys"))
         for name, source in sources_of(text, *keys).items():
             if source.given:
-                pieces = read_vocabulary(source.given)
+                pieces = read_vocabulary(at_hand(source.given))
             else:
                 scratch = os.path.join(folder, "counts")
                 counts = count_words(self._make_beam_pipeline, train, source.text_keys, text, scratch)

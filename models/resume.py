@@ -61,10 +61,20 @@ class Checkpoint:
 
     Args:
       writes: whether this process does; the others of a cluster read what it has written.
+      saved: is called when another state is whole.
     """
 
-    def __init__(self, folder: Path, model: Any, optimizer: Optimizer, average: int = 1, *, writes: bool = True) -> None:
-        self.folder, self._writes = folder, writes
+    def __init__(
+        self,
+        folder: Path,
+        model: Any,
+        optimizer: Optimizer,
+        average: int = 1,
+        *,
+        writes: bool = True,
+        saved: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.folder, self._writes, self._saved_one = folder, writes, saved
         self.recent = RecentWeights(model, average)
         self.history: list[dict[str, Any]] = []
         self.held_out = HeldOut()
@@ -123,3 +133,4 @@ class Checkpoint:
         for path in older:
             if path != target:
                 path.unlink()
+        self._saved_one()

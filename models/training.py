@@ -93,6 +93,7 @@ def train(
     checkpoint_folder: Path,
     score: Callable[[Any], Mapping[str, float]] | None = None,
     report: Callable[[StepRecord | EpochRecord], None] = lambda record: None,
+    saved: Callable[[], None] = lambda: None,
     tensorboard_folder: Path | None = None,
 ) -> TrainingResult:
     """Trains from the last checkpoint in `checkpoint_folder`, or from the start.
@@ -103,6 +104,7 @@ def train(
       train_rows: or phases, gone through one after the other; epochs and steps are counted over all of them.
       score: (model) -> the task's own metrics on the held-out rows, if it has any.
       report: is told of every step and every epoch.
+      saved: is called after every checkpoint.
       tensorboard_folder: of this training's events, if `settings.tensorboard`; `tensorboard/NAME` beside the checkpoint
         folder by default, with the checkpoint folder's name.
     """
@@ -136,7 +138,7 @@ def train(
             betas=(0.9, settings.beta_2),
             scale_loss=policy == "mixed_float16",
         )
-    checkpoint = Checkpoint(checkpoint_folder, model, optimizer, settings.average, writes=devices.is_chief)
+    checkpoint = Checkpoint(checkpoint_folder, model, optimizer, settings.average, writes=devices.is_chief, saved=saved)
     start = step = checkpoint.restore()
     if devices.summed(start) != start * devices.processes:
         raise BertlineError(

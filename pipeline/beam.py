@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
@@ -48,10 +49,13 @@ def _without_packing(told: list[str]) -> list[str]:
     DirectRunner, and of a process or a loopback of this machine, do, and they never look at what says so.
     """
     named = PipelineOptions(told).get_all_options(drop_default=True)
-    runner, environment = named.get("runner", "DirectRunner"), named.get("environment_type")
-    here = runner in ("DirectRunner", "BundleBasedDirectRunner", "SwitchingDirectRunner") or environment in (
-        "LOOPBACK",
-        "PROCESS",
-    )
     says_so = any(named.get(name) for name in ("extra_packages", "setup_file", "requirements_file", "sdk_container_image"))
-    return [*told, "--sdk_container_image=none"] if here and not says_so else told
+    return [*told, "--sdk_container_image=none"] if works_here(told) and not says_so else told
+
+
+def works_here(told: Sequence[str]) -> bool:
+    """Whether Beam's workers are processes of this machine."""
+    named = PipelineOptions(list(told)).get_all_options(drop_default=True)
+    runner, environment = named.get("runner", "DirectRunner"), named.get("environment_type")
+    directly = runner in ("DirectRunner", "BundleBasedDirectRunner", "SwitchingDirectRunner")
+    return directly or environment in ("LOOPBACK", "PROCESS")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from models.checkpoints.formats import find
+from pipeline import storage
 from pipeline.errors import BertlineError
 from serving.contract import ENCODER
 
@@ -22,17 +23,18 @@ def apply_checkpoint_defaults(raw: dict[str, Any]) -> None:
     training.setdefault("learning_rate", 5e-5 if checkpoint else 5e-4)
     if not isinstance(checkpoint, str) or raw.get("task") == "translation":  # which the schema refuses
         return
-    folder = Path(checkpoint)
-    if (folder / ENCODER).is_dir():  # a model that this line has pre-trained
-        folder = folder / ENCODER
-        model["checkpoint"] = str(folder)  # type: ignore[index]
     try:
-        folder = find(folder).folder  # of a .keras file, the folder that it is in
+        copy = Path(storage.at_hand(checkpoint))
+        if (copy / ENCODER).is_dir():  # a model that this line has pre-trained
+            copy, checkpoint = copy / ENCODER, storage.join(checkpoint, ENCODER.as_posix())
+            model["checkpoint"] = checkpoint  # type: ignore[index]
+        folder = find(copy).folder  # of a .keras file, the folder that it is in
     except BertlineError as error:
         raise BertlineError(f"model.checkpoint: {error}") from None
     text = raw["text"] = dict(text or {})
     if (folder / "vocab.txt").is_file():
-        text.setdefault("vocab", str(folder / "vocab.txt"))
+        beside = checkpoint if folder == copy else checkpoint.rpartition("/")[0]
+        text.setdefault("vocab", storage.join(beside, "vocab.txt"))
     if text.get("vocab") is None:
         raise BertlineError(
             f"model.checkpoint: {folder} has no vocab.txt; set text.vocab to the vocabulary it was trained with."

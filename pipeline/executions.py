@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ml_metadata.proto import metadata_store_pb2 as mlmd
-from tfx.dsl.io import fileio
+
+from pipeline.storage import at
 
 FINISHED = (mlmd.Execution.COMPLETE, mlmd.Execution.CACHED)
 
@@ -36,7 +37,7 @@ def why_again(store: Any, context_name: str) -> str | None:
         if reason := output.properties.get("again"):
             return str(reason)
     places = [place for output in outputs for place in (output.uri, output.properties.get("pushed_destination")) if place]
-    return None if all(fileio.exists(place) for place in places) else "its last result is gone from the disk"
+    return None if all(at(place).exists() for place in places) else "its last result is gone from the disk"
 
 
 class StepExecutions:

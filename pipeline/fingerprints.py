@@ -12,6 +12,7 @@ import json
 from functools import cache
 from pathlib import Path
 
+from pipeline import storage
 from pipeline.errors import BertlineError
 
 ROOT = Path(__file__).parent.parent
@@ -39,9 +40,10 @@ def file_fingerprint(path: str | None) -> str:
     """Digest of a file, or of the weights and settings in a checkpoint's folder; empty without one."""
     if not path:
         return ""
-    if not Path(path).exists():
+    place = Path(storage.at_hand(path))
+    if not place.exists():
         raise BertlineError(f"{path}: there is no such file or folder; correct the path in the config.")
-    files = [Path(path)] if Path(path).is_file() else sorted(p for p in Path(path).iterdir() if p.is_file())
+    files = [place] if place.is_file() else sorted(file for file in place.iterdir() if file.is_file())
     digest = hashlib.sha256()
     for file in files:
         digest.update(file.name.encode())

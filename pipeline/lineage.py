@@ -7,7 +7,6 @@ run, because it was pushed elsewhere or before cards had one, the run is found b
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from components.encoder_run import find_pushing_run
@@ -15,6 +14,7 @@ from components.publish import pushed_versions, withdrawn_versions
 from pipeline.config import without_password
 from pipeline.errors import BertlineError
 from pipeline.run_store import store_of
+from pipeline.storage import AnyPath
 
 _SHOWN_PARAMS = (
     "data.path", "data.train", "data.eval", "model.checkpoint", "model.size", "text.seq_len", "training.epochs",
@@ -23,7 +23,7 @@ _SHOWN_PARAMS = (
 _METRIC = "eval/"
 
 
-def find_lineage(destination: Path, version: int, workspace: str) -> dict[str, Any]:
+def find_lineage(destination: AnyPath, version: int, workspace: str) -> dict[str, Any]:
     """All that is known of a version, in plain values."""
     versions = [*pushed_versions(destination), *withdrawn_versions(destination)]
     pushed = next((pushed for pushed in versions if pushed.version == version), None)

@@ -16,6 +16,7 @@ from models.translated import Sampling, n_best
 from pipeline import environment, summary
 from pipeline.config import CHOICES
 from pipeline.errors import BertlineError
+from pipeline.storage import AnyPath, at_hand
 from serving.contract import DEFAULT_SIGNATURE, read_card
 
 BATCH = 64
@@ -83,7 +84,7 @@ class Found:
 
 def find(model: str | None, workspace: str, wanted: Wanted = ANY) -> Found:
     """The model in a folder, or the one that was pushed last."""
-    folder = Path(model) if model else _last_pushed(workspace)
+    folder = Path(at_hand(str(model or _last_pushed(workspace))))
     if not (folder / "saved_model.pb").is_file():
         raise BertlineError(f"{folder}: there is no SavedModel here.")
     card = read_card(folder)
@@ -160,7 +161,7 @@ def _wrong_texts(keys: Sequence[str], row: Texts, number: int) -> str:
     return f"the model reads two texts, and row {number} has {given}; give both as TEXT --second TEXT, or --pairs"
 
 
-def _last_pushed(workspace: str) -> Path:
+def _last_pushed(workspace: str) -> AnyPath:
     found = summary.served_now(workspace)
     if found is None:
         raise BertlineError(f"no run in {workspace} has pushed a model yet; `bertline run` does, or name one by --model.")

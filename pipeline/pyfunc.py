@@ -11,16 +11,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pipeline.storage import at
 from serving.contract import WITHDRAWN
 
 
 class TextModel:
     """Answers a table of texts, its columns named as the model's inputs, by a table of answers."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: str) -> None:
         from pipeline.predict import find
 
-        found = find(str(folder), "")
+        found = find(folder, "")
         self._keys, self._loaded = list(found.text_keys), found.load()
 
     def predict(self, model_input: Any, params: Mapping[str, Any] | None = None) -> Any:
@@ -45,7 +46,7 @@ def _encoded(value: Any) -> Any:
 
 def _load_pyfunc(path: str, model_config: Mapping[str, Any] | None = None) -> TextModel:
     """MLflow calls this with the path of the pointer."""
-    folder = Path(json.loads(Path(path).read_text())["path"])
+    folder = at(json.loads(Path(path).read_text())["path"])
     withdrawn = folder.with_name(f"{WITHDRAWN}{folder.name}")
     if not folder.is_dir() and withdrawn.is_dir():
         folder = withdrawn
@@ -54,4 +55,4 @@ def _load_pyfunc(path: str, model_config: Mapping[str, Any] | None = None) -> Te
             f"{folder}, where the registry says that this model is, is not on this machine; load it where it was pushed,"
             " or run the pipeline again."
         )
-    return TextModel(folder)
+    return TextModel(str(folder))

@@ -10,6 +10,7 @@ from typing import Any
 
 from components.publish import latest
 from pipeline.config import Config
+from pipeline.storage import AnyPath, at
 
 FILE_NAME = "summary.json"
 
@@ -91,13 +92,13 @@ def read(workspace: str | Path) -> dict[str, Any] | None:
     return json.loads(path.read_text()) if path.is_file() else None
 
 
-def served_now(workspace: str | Path) -> Path | None:
+def served_now(workspace: str | Path) -> AnyPath | None:
     """The version that the last run pushed or, where that is gone or it pushed none, the newest one beside it."""
     last = read(workspace) or {}
     pushed = last.get("pushed_path")
-    if pushed and Path(pushed).is_dir():
-        return Path(pushed)
-    folder = str(Path(pushed).parent) if pushed else last.get("destination")
+    if pushed and at(pushed).is_dir():
+        return at(pushed)
+    folder = at(pushed).parent if pushed else last.get("destination")
     newest = latest(folder) if folder else None
     return newest.path if newest else None
 

@@ -11,15 +11,16 @@ from components.publish import Pushed
 from pipeline import summary
 from pipeline.config import SPOOL
 from pipeline.errors import BertlineError
+from pipeline.storage import AnyPath, at
 
 _SECONDS = 15.0  # for which a store is waited for
 
 
-def destination_of(name: str | None, workspace: str) -> Path:
+def destination_of(name: str | None, workspace: str) -> AnyPath:
     """The folder of a pipeline's versions; that of the last run without a name."""
     last = summary.read(workspace) or {}
     if name in (None, last.get("name")) and last.get("destination"):
-        return Path(last["destination"])
+        return at(last["destination"])
     name = name or last.get("name")
     if name is None:
         raise BertlineError(f"there was no run in {workspace} yet; run the pipeline first, or name another --workspace.")
@@ -58,7 +59,7 @@ def rollback(name: str | None, to: int | None, workspace: str) -> None:
         tell_registry(done.served, folder, workspace)
 
 
-def tell_registry(served: Pushed, folder: Path, workspace: str) -> None:
+def tell_registry(served: Pushed, folder: AnyPath, workspace: str) -> None:
     """Lets MLflow's alias `champion` follow; a store that is down is told later."""
     from components.store import is_there
     from components.tracking.models import champion

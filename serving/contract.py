@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pipeline.storage import AnyPath, at
+
 DEFAULT_SIGNATURE = "serving_default"
 EXAMPLES_SIGNATURE = "serving_examples"
 TARGETS_SIGNATURE = "evaluation_targets"
@@ -22,10 +24,10 @@ WITHDRAWN = "withdrawn-"
 """Before the number of a version that servers are not to load any more."""
 
 
-def read_card(folder: str | Path) -> dict[str, Any]:
+def read_card(folder: str | AnyPath) -> dict[str, Any]:
     """What a model says of itself; empty when it is not of this line."""
     try:
-        card = json.loads((Path(folder) / CARD).read_text(encoding="utf-8"))
+        card = json.loads((at(folder) / CARD.as_posix()).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return card if isinstance(card, dict) else {}

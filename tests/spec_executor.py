@@ -31,12 +31,13 @@ class Engine:
 
     Args:
       spec: a compiled pipeline.
-      root: the pipeline root of this run.
       log: folder that receives what each task says.
+      environment: of the containers, beside their own.
     """
 
-    def __init__(self, spec: kfp_spec.PipelineSpec, root: Path, log: Path) -> None:
-        self._spec, self._root, self._log = spec, root / spec.pipeline_info.name / "run", log
+    def __init__(self, spec: kfp_spec.PipelineSpec, log: Path, environment: Mapping[str, str] | None = None) -> None:
+        self._spec, self._log, self._environment = spec, log, environment or {}
+        self._root = f"{spec.default_pipeline_root}/{spec.pipeline_info.name}/run"
         deployment = kfp_spec.PipelineDeploymentConfig()
         self._executors = json_format.ParseDict(json_format.MessageToDict(spec.deployment_spec), deployment).executors
         self.outputs: dict[str, dict[str, list[dict[str, Any]]]] = {}
@@ -62,7 +63,9 @@ class Engine:
 
     def _run_task(self, name: str, task: Any, parameters: Mapping[str, Any]) -> None:
         component = self._spec.components[task.component_ref.name]
-        folder = self._root / name
+        folder = f"{self._root}/{name}"
+        # In the container itself, as Kubeflow has it, wherever the artifacts are.
+        written = self._log / name / "executor_output.json"
         told = {
             "inputs": {
                 "parameterValues": {
@@ -77,10 +80,10 @@ class Engine:
             },
             "outputs": {
                 "artifacts": {
-                    key: {"artifacts": [_artifact(f"{name}/{key}", made.artifact_type, folder / key)]}
+                    key: {"artifacts": [_artifact(f"{name}/{key}", made.artifact_type, f"{folder}/{key}")]}
                     for key, made in component.output_definitions.artifacts.items()
                 },
-                "outputFile": str(folder / "executor_output.json"),
+                "outputFile": str(written),
             },
         }
         json_format.ParseDict(told, kfp_spec.ExecutorInput())  # as Kubeflow defines it, or an error
@@ -91,7 +94,7 @@ class Engine:
                 break
         else:
             raise RuntimeError(f"{name} failed {attempt} times:\n{(self._log / f'{name}.log').read_text()[-3000:]}")
-        found = json.loads((folder / "executor_output.json").read_text()).get("artifacts", {})
+        found = json.loads(written.read_text()).get("artifacts", {})
         self.outputs[name] = {
             key: [{**made["artifacts"][0], **found.get(key, {}).get("artifacts", [{}])[0]}]
             for key, made in told["outputs"]["artifacts"].items()
@@ -106,11 +109,12 @@ class Engine:
     def _start(self, name: str, container: Any, told: Mapping[str, Any]) -> int:
         assert container.image
         command = [json.dumps(told) if part == _INPUT else part for part in (*container.command, *container.args)]
-        environment = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}/usr/bin:/bin", "HOME": str(self._log)}
+        path = f"{Path(sys.executable).parent}{os.pathsep}/usr/bin:/bin"
+        environment = {"PATH": path, "HOME": str(self._log), **self._environment}
         self._log.mkdir(parents=True, exist_ok=True)
         with (self._log / f"{name}.log").open("a") as log:
             return subprocess.run(command, env=environment, cwd=self._log, stdout=log, stderr=log).returncode
 
 
-def _artifact(name: str, kind: Any, uri: Path) -> dict[str, Any]:
-    return {"name": name, "type": json_format.MessageToDict(kind), "uri": str(uri)}
+def _artifact(name: str, kind: Any, uri: str) -> dict[str, Any]:
+    return {"name": name, "type": json_format.MessageToDict(kind), "uri": uri}

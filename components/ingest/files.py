@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, NamedTuple, TextIO, cast, get_args
 
 from components.ingest.records import ENCODING, MAX_RECORD_CHARS, UNUSABLE, BadRow, bad_row, find_unusable
 from components.ingest.spans import SPAN, files_of_spans
+from pipeline import storage
 from pipeline.config import DataConfig, Formats
 from pipeline.errors import BertlineError
 
@@ -56,7 +57,7 @@ class InputFile(NamedTuple):
 def raw_bytes(files: Iterable[InputFile]) -> int:
     """How much there is to read, about: what compressed files hold is a guess."""
     paths = [path for file in files for path in file.paths]
-    return sum(os.path.getsize(path) * _LIKELY_EXPANSION.get(Path(path).suffix.lower(), 1) for path in paths)
+    return sum(storage.at(path).stat().st_size * _LIKELY_EXPANSION.get(Path(path).suffix.lower(), 1) for path in paths)
 
 
 def find_files(data: DataConfig) -> list[InputFile]:
@@ -93,8 +94,9 @@ def partner_of(path: str, data: DataConfig) -> str:
     at = len(parts) - 1 - parts[::-1].index(source)
     name = ".".join((*parts[:at], target, *parts[at + 1 :]))
     endings = dict.fromkeys((compression, "", *_COMPRESSED))
-    tried = [str(whole.with_name(f"{name}{ending}")) for ending in endings]
-    found = next((candidate for candidate in tried if os.path.isfile(candidate)), None)
+    folder = path.removesuffix(whole.name)
+    tried = [f"{folder}{name}{ending}" for ending in endings]
+    found = next((candidate for candidate in tried if storage.at(candidate).is_file()), None)
     if found is None:
         raise BertlineError(
             f"{path}: its partner with the column {target!r} (data.label) is missing; there is neither"
@@ -104,23 +106,31 @@ def partner_of(path: str, data: DataConfig) -> str:
 
 
 def _matches(setting: str, pattern: str, spans: int | None) -> list[str]:
+    try:
+        with storage.reaching(pattern):
+            return _matching(setting, pattern, spans)
+    except BertlineError as error:
+        raise BertlineError(f"{setting}: {str(error).removeprefix(f'{setting}: ')}") from None
+
+
+def _matching(setting: str, pattern: str, spans: int | None) -> list[str]:
     if SPAN in pattern:
         if found := files_of_spans(pattern, spans):
             return found
         raise BertlineError(f"{setting}: no file matches {pattern}, with a number for {SPAN}; check the folder.")
-    if os.path.isfile(pattern):  # first, so that a name with brackets is not taken for a pattern
+    place = storage.at(pattern)
+    if place.is_file():  # first, so that a name with brackets is not taken for a pattern
         return [pattern]
-    if os.path.isdir(pattern):
+    if place.is_dir():
         raise BertlineError(f"{setting}: {pattern} is a folder; name a file, or a pattern such as {pattern}/*.csv.")
     if glob.has_magic(pattern):
-        found = sorted(path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path))
-        if not found:
-            raise BertlineError(f"{setting}: no file matches {pattern}; check the folder and the ending.")
-        return found
-    folder = Path(pattern).parent
+        if found := storage.find(pattern):
+            return found
+        raise BertlineError(f"{setting}: no file matches {pattern}; check the folder and the ending.")
+    folder = place.parent
     if not folder.is_dir():
         raise BertlineError(f"{setting}: there is no file {pattern}, nor its folder {folder}; check the path.")
-    hint = nearest(Path(pattern).name, [path.name for path in folder.iterdir()])
+    hint = nearest(place.name, [path.name for path in folder.iterdir()])
     raise BertlineError(f"{setting}: there is no file {pattern}{hint or '; check the path'}.")
 
 
@@ -153,7 +163,7 @@ def digest(data: DataConfig) -> str:
     total = hashlib.sha256()
     for split, path in ((file.split, path) for file in find_files(data) for path in file.paths):
         content = hashlib.sha256()
-        with readable(path), open(path, "rb") as stream:
+        with readable(path), storage.at(path).open("rb") as stream:
             while block := stream.read(1 << 20):
                 content.update(block)
         total.update(f"{split}\0{os.path.basename(path)}\0{content.hexdigest()}\n".encode())
@@ -164,15 +174,18 @@ def digest(data: DataConfig) -> str:
 def readable(path: str) -> Iterator[None]:
     """Says of which file it was, and what to do, when reading breaks off."""
     try:
-        yield
+        with storage.reaching(path):
+            yield
     except (OSError, EOFError, zlib.error, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or str(error).rstrip(".")
         raise BertlineError(f"{path}: cannot be read to its end: {reason}; check or replace the file.") from None
 
 
 def open_bytes(path: str) -> BinaryIO:
-    opener = _COMPRESSED.get(Path(path).suffix.lower(), open)
-    return cast(BinaryIO, opener(path, "rb"))
+    opener, place = _COMPRESSED.get(Path(path).suffix.lower()), storage.at(path)
+    if opener is None:
+        return cast(BinaryIO, place.open("rb"))
+    return cast(BinaryIO, opener(place.open("rb") if storage.is_remote(path) else path, "rb"))
 
 
 def _mark_bytes(error: UnicodeError) -> tuple[str, int]:

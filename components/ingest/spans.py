@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import glob
-import os
 import re
+
+from pipeline import storage
 
 SPAN = "{SPAN}"
 
@@ -17,9 +17,9 @@ def files_of_spans(pattern: str, newest: int | None = None) -> list[str]:
       newest: how many spans; the others are left alone.
     """
     found: dict[int, list[str]] = {}
-    for path in glob.glob(pattern.replace(SPAN, "*"), recursive=True):
+    for path in storage.find(pattern.replace(SPAN, "*")):
         number = _span_of(path, pattern)
-        if number is not None and os.path.isfile(path):
+        if number is not None:
             found.setdefault(number, []).append(path)
     wanted = sorted(found)[-newest:] if newest else sorted(found)
     return [path for number in wanted for path in sorted(found[number])]

@@ -12,6 +12,7 @@ from components.tracking.registry import CANDIDATE, CHAMPION
 from models.answer_kind import plain
 from models.answers import kind_for
 from pipeline.config import Config
+from pipeline.storage import AnyPath, is_remote
 from serving.contract import read_card
 
 
@@ -27,12 +28,12 @@ def champion(name: str, pushed: Pushed) -> Operation:
     return {**_described(name, pushed.path, digest, (CHAMPION,)), "version": pushed.version}
 
 
-def _described(name: str, folder: Path, digest: str, aliases: Sequence[str]) -> Operation:
+def _described(name: str, folder: AnyPath, digest: str, aliases: Sequence[str]) -> Operation:
     card = read_card(folder)
     return {
         "name": name,
         "digest": digest,
-        "path": str(folder.absolute()),
+        "path": str(folder if is_remote(folder) else folder.absolute()),
         "task": card.get("task", "unknown"),
         "inputs": card.get("text_keys", ["text"]),
         "aliases": list(aliases),

@@ -21,6 +21,7 @@ from pipeline.config.text import TextConfig
 from pipeline.config.training import TrainingConfig
 from pipeline.config.translation import TranslationConfig
 from pipeline.config.wording import nearest
+from pipeline.storage import AnyPath, at
 
 SPOOL = "tracking"
 """Folder of a workspace; see `components/tracking`."""
@@ -139,8 +140,8 @@ class Config(Frozen):
         return self.home / "search"
 
     @property
-    def push_path(self) -> Path:
-        return Path(self.push.destination) if self.push.destination else Path(self.workspace) / "models" / self.name
+    def push_path(self) -> AnyPath:
+        return at(self.push.destination) if self.push.destination else Path(self.workspace) / "models" / self.name
 
     @property
     def spool_path(self) -> Path:

@@ -19,7 +19,9 @@ from components.ingest import run
 from components.ingest.component import Ingest
 from components.ingest.files import digest, find_files
 from components.ingest.run import ingest, make_example
+from pipeline.beam import beam_args
 from pipeline.config import DataConfig
+from pipeline.config_file import load
 from pipeline.errors import BertlineError
 
 BEAM_ARGS = ["--direct_running_mode=in_memory", "--direct_num_workers=1"]
@@ -35,6 +37,31 @@ def write_rows(path: Path, count: int = 60, extra: str = "") -> Path:
     rows = [f'"text number {at},\nof {path.stem}",{label},m{at % 3}' for at, label in enumerate(labels)]
     path.write_text("\n".join(["text,label,movie", *rows, extra]))
     return path
+
+
+@pytest.fixture
+def job_service():
+    """Beam's own service for jobs, as one of Flink or Spark stands at an endpoint; its workers are in this process."""
+    from apache_beam.runners.portability.local_job_service import LocalJobServicer
+
+    service = LocalJobServicer(None)
+    port = service.start_grpc_server(0)
+    yield f"localhost:{port}"
+    service.stop()
+
+
+def test_workers_behind_a_job_endpoint_write_the_same_files(job_service, tmp_path):
+    data = DataConfig(path=str(write_rows(tmp_path / "a.csv").with_name("*.csv")), split={"eval_share": 0.3})
+    write_rows(tmp_path / "b.csv")
+    settings = ["beam.runner=portable", f"beam.endpoint={job_service}", "beam.args=['--environment_type=LOOPBACK']"]
+    told = beam_args(load("reviews", settings), None)
+    found = {}
+    for name, arguments in (("here", BEAM_ARGS), ("there", told)):
+        folder = tmp_path / name
+        uris = (str(folder / "ex"), str(folder / "report"))
+        report = ingest(lambda told=arguments: beam.Pipeline(argv=told), data, ("movie",), *uris)
+        found[name] = (report, *(records_of(folder, split) for split in ("train", "eval")))
+    assert found["here"] == found["there"] and len(found["here"][1]) > 60
 
 
 def run_ingest(data: DataConfig, folder: Path, slices=("movie",)) -> dict:
