@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from components import events
@@ -33,6 +35,7 @@ def worker(config: str, overrides: tuple[str, ...], workspace: str | None, wait:
     from pipeline.environment import prepare
 
     loaded = load(config, list(overrides), workspace=workspace)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow warns at the end of every epoch of such a training
     prepare()
     from components.trainer_cluster import JOB, work
     from models.cluster import VARIABLE, Cluster
