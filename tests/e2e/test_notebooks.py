@@ -1,0 +1,48 @@
+"""Every notebook runs from its first cell to its last, in the order of their numbers and in one folder."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+FOLDER = Path(__file__).parents[2] / "notebooks"
+BOOKS = sorted(FOLDER.glob("*.ipynb"))
+_MOST_LINES = 14
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    """A folder with a kernel of this very Python."""
+    folder = tmp_path_factory.mktemp("notebooks")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JUPYTER_PATH", f"{sys.prefix}/share/jupyter")
+        patch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+        yield folder
+
+
+@pytest.mark.parametrize("path", BOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_from_top_to_bottom(path, desk):
+    book = nbformat.read(shutil.copy(path, desk), as_version=4)
+    NotebookClient(book, timeout=900, kernel_name="python3", resources={"metadata": {"path": str(desk)}}).execute()
+    outputs = [output for cell in book.cells if cell.cell_type == "code" for output in cell.outputs]
+    assert not [output for output in outputs if output.output_type == "error"]
+    pictures = [output for output in outputs if "image/png" in output.get("data", {})]
+    pages = [output for output in outputs if "<iframe" in str(output.get("data", {}).get("text/html", ""))]
+    assert pictures or pages, "something to look at"
+
+
+@pytest.mark.parametrize("path", BOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_kept_without_outputs_and_leaves_the_work_to_the_package(path):
+    book = nbformat.read(path, as_version=4)
+    nbformat.validate(book)
+    code = [cell for cell in book.cells if cell.cell_type == "code"]
+    assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
+    assert max(len(cell.source.splitlines()) for cell in code) <= _MOST_LINES
+    assert book.cells[0].cell_type == "markdown" and len(code) <= 16
+
+
+def test_there_are_six():
+    assert [path.stem[:2] for path in BOOKS] == ["01", "02", "03", "04", "05", "06"]
