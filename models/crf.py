@@ -33,7 +33,7 @@ def best_tags(scores: tf.Tensor, transitions: tf.Tensor, lengths: tf.Tensor) -> 
         ways = before[0][:, :, tf.newaxis] + transitions  # [rows, from, to]
         return tf.reduce_max(ways, axis=1) + word, tf.argmax(ways, axis=1, output_type=tf.int32)
 
-    words = tf.transpose(_with_a_word(scores), [1, 0, 2])
+    words = tf.transpose(_with_two_words(scores), [1, 0, 2])
     start = words[0], tf.zeros_like(words[0], tf.int32)
     reached, came_from = tf.scan(step, words[1:], start)
     best = tf.argmax(tf.concat([start[0][tf.newaxis], reached], axis=0), axis=-1, output_type=tf.int32)  # [words, rows]
@@ -54,9 +54,9 @@ def shares(scores: tf.Tensor, transitions: tf.Tensor, lengths: tf.Tensor) -> tf.
     """[rows, words, tags]: the share of each tag at each word among all ways to tag its row."""
     forward = _forward(scores, transitions)
     # Read from its end, a row is a chain as well.
-    reversed_scores = tf.reverse_sequence(_with_a_word(scores), lengths, seq_axis=1)
+    reversed_scores = tf.reverse_sequence(_with_two_words(scores), lengths, seq_axis=1)
     backward = tf.reverse_sequence(_forward(reversed_scores, tf.transpose(transitions)), lengths, seq_axis=1)
-    return tf.nn.softmax(forward + backward - _with_a_word(scores))[:, : tf.shape(scores)[1]]
+    return tf.nn.softmax(forward + backward - _with_two_words(scores))[:, : tf.shape(scores)[1]]
 
 
 def _forward(scores: tf.Tensor, transitions: tf.Tensor) -> tf.Tensor:
@@ -65,13 +65,13 @@ def _forward(scores: tf.Tensor, transitions: tf.Tensor) -> tf.Tensor:
     def step(before: tf.Tensor, word: tf.Tensor) -> tf.Tensor:
         return tf.reduce_logsumexp(before[:, :, tf.newaxis] + transitions, axis=1) + word
 
-    words = tf.transpose(_with_a_word(scores), [1, 0, 2])
+    words = tf.transpose(_with_two_words(scores), [1, 0, 2])
     return tf.transpose(tf.concat([words[:1], tf.scan(step, words[1:], words[0])], axis=0), [1, 0, 2])
 
 
-def _with_a_word(scores: tf.Tensor) -> tf.Tensor:
-    """At least one word, so that a batch without any has something to look at."""
-    missing = tf.maximum(1 - tf.shape(scores)[1], 0)
+def _with_two_words(scores: tf.Tensor) -> tf.Tensor:
+    """At least two words, so that there is a first one and a step to a next: a scan over no step fails in a graph."""
+    missing = tf.maximum(2 - tf.shape(scores)[1], 0)
     return tf.pad(scores, [[0, 0], [0, missing], [0, 0]])
 
 

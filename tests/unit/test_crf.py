@@ -76,3 +76,17 @@ def test_rows_without_any_word_are_no_trouble():
     nothing = tf.zeros([2, 0, TAGS]), tf.zeros([TAGS, TAGS]), tf.constant([0, 0])
     assert crf.best_tags(*nothing).shape == (2, 0) and crf.shares(*nothing).shape == (2, 0, TAGS)
     assert crf.log_total(*nothing).numpy().tolist() == [0.0, 0.0]
+
+
+def test_rows_of_one_word_are_answered_in_a_graph_that_does_not_know_how_many_there_are():
+    spec = [tf.TensorSpec([None, None, TAGS]), tf.TensorSpec([TAGS, TAGS]), tf.TensorSpec([None], tf.int32)]
+    asked = tf.constant([[[1.0, 3.0, 2.0]], [[0.0, 0.0, 5.0]]]), tf.ones([TAGS, TAGS]), tf.constant([1, 1])
+
+    @tf.function(input_signature=spec)
+    def answered(*given):
+        return crf.best_tags(*given), crf.shares(*given), crf.log_total(*given)
+
+    best, shares, total = answered(*asked)
+    assert best.numpy().tolist() == [[1], [2]]
+    np.testing.assert_allclose(shares, tf.nn.softmax(asked[0]), atol=1e-6)
+    np.testing.assert_allclose(total, tf.reduce_logsumexp(asked[0][:, 0], axis=-1), atol=1e-6)
