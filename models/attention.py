@@ -26,6 +26,8 @@ class Seen(NamedTuple):
 class Attention(keras.layers.Layer):
     """softmax(Q Kᵀ / √head_size + bias) V for each head, then the output projection.
 
+    One that lost all its heads gives the bias of the output projection: what the heads would contribute is 0.
+
     Args:
       heads: the heads it has, in the numbering of a layer that lost none.
     """
@@ -57,13 +59,18 @@ class Attention(keras.layers.Layer):
           seq: how many positions a text has.
           training: whether attention weights are dropped.
           first_only: whether only the first position of each text looks at the others.
-          head_mask: [heads], counting those that were pruned, by which the heads' contributions are multiplied.
+          head_mask: [heads], or [batch, heads] for each text by itself, counting those that were pruned, by which the
+            heads' contributions are multiplied.
 
         Returns:
           [batch * seq, hidden], or [batch, hidden] if `first_only`; and the float32 weights before dropout,
           [batch, heads, seq or 1, seq] without pruned heads. Not asked for, they cost nothing: they are on the way.
         """
         asking, length = (first_of_each(states, seq), 1) if first_only else (states, seq)
+        if not self.heads:
+            # Not by way of the projection: TensorFlow forgets the bias of a product whose inner width is 0, in graphs.
+            bias = ops.cast(self.output_projection.bias, self.compute_dtype)
+            return ops.zeros_like(asking) + bias, ops.zeros((ops.shape(asking)[0] // length, 0, length, seq))
         if bias is not None and first_only and bias.shape[2] != 1:
             bias = bias[:, :, :1]
         return self.look(asking, self.seen(states, seq), bias, length, training=training, head_mask=head_mask)
@@ -89,8 +96,8 @@ class Attention(keras.layers.Layer):
         dropped = self.dropout(ops.cast(weights, self.compute_dtype), training=training)
         mixed = ops.matmul(dropped, seen.values)
         if head_mask is not None:
-            kept = ops.take(head_mask, self.kept_heads, axis=0) if self.lost_heads else head_mask
-            mixed = mixed * ops.cast(kept, self.compute_dtype)[:, None, None]
+            kept = ops.take(head_mask, self.kept_heads, axis=-1) if self.lost_heads else head_mask
+            mixed = mixed * ops.cast(kept, self.compute_dtype)[..., None, None]
         mixed = ops.reshape(ops.transpose(mixed, (0, 2, 1, 3)), (-1, self.heads * self.head_size))
         return self.output_projection(mixed), weights
 

@@ -6,7 +6,8 @@ attention itself looks at [batch, heads, seq, head_size].
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -52,6 +53,7 @@ class Encoder(keras.layers.Layer):
         super().__init__(name=name, **kwargs)
         self.size = size
         self.seed = seed
+        self._head_mask: Any = None
         parts = Parts(size, seed, self.dtype_policy)
         with keras.name_scope(name):
             self.embeddings = Embeddings(parts.inside("embeddings"))
@@ -98,8 +100,9 @@ class Encoder(keras.layers.Layer):
           training: whether units are dropped.
           first_only: for heads that look at [CLS] alone: the last layer computes that position and no other, which
             saves about an eighth of the work of six layers.
-          head_mask: [layers, heads] float, counting pruned heads, by which the heads' contributions are multiplied:
-            0 silences one. Gradients with respect to it tell how much a head matters.
+          head_mask: [layers, heads] float, or [batch, layers, heads] for each text by itself, counting pruned heads, by
+            which the heads' contributions are multiplied: 0 silences one. Gradients with respect to it tell how much a
+            head matters. By default that of `masking`, or none.
           blocks: [batch, seq] int, for several texts in one row: a position sees those of its own number, and number 0
             is padding. With a mask, both hold.
           positions: [batch, seq] int, each token's place in its text, counted from 0; without it, its place in the row.
@@ -111,7 +114,7 @@ class Encoder(keras.layers.Layer):
         if first_only and everything:
             raise BertlineError("encoder: first_only leaves out states that everything asks for; ask for one of them.")
         seq = ops.shape(token_ids)[1]
-        head_masks = self._by_layer(head_mask)
+        head_masks = self._by_layer(self._head_mask if head_mask is None else head_mask)
         if blocks is not None:
             blocks = ops.convert_to_tensor(blocks)
             mask = tokens_in_blocks(mask, blocks)
@@ -153,6 +156,15 @@ class Encoder(keras.layers.Layer):
             everything=True,
         )
 
+    @contextmanager
+    def masking(self, head_mask: Any) -> Iterator[None]:
+        """Calls inside have this head mask: those of a task's model, which owns an encoder and knows nothing of masks."""
+        self._head_mask = head_mask
+        try:
+            yield
+        finally:
+            self._head_mask = None
+
     def pool(self, sequence: Any) -> Any:
         """The [CLS] state of a sequence output, through the tanh pooler: [batch, hidden]."""
         return self.pooler(sequence[:, 0])
@@ -171,12 +183,12 @@ class Encoder(keras.layers.Layer):
         if head_mask is None:
             return [None] * size.layers
         head_mask = ops.convert_to_tensor(head_mask, self.compute_dtype)
-        if tuple(head_mask.shape) != (size.layers, size.heads):
+        if len(head_mask.shape) not in (2, 3) or tuple(head_mask.shape[-2:]) != (size.layers, size.heads):
             raise BertlineError(
-                f"encoder: a head mask has the shape [layers, heads], here [{size.layers}, {size.heads}]."
-                f" Received: {list(head_mask.shape)}"
+                f"encoder: a head mask has the shape [layers, heads], here [{size.layers}, {size.heads}], or one of these"
+                f" for each text. Received: {list(head_mask.shape)}"
             )
-        return [head_mask[index] for index in range(size.layers)]
+        return [head_mask[..., index, :] for index in range(size.layers)]
 
 
 class Embeddings(keras.layers.Layer):

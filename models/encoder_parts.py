@@ -68,8 +68,9 @@ class Parts:
 
     def dense(self, name: str, inputs: int, outputs: int, activation: Any = None) -> keras.layers.Dense:
         layer = keras.layers.Dense(
-            outputs, activation=activation, kernel_initializer=self._kernel(name), dtype=self.dtype, name=name
+            max(1, outputs), activation=activation, kernel_initializer=self._kernel(name), dtype=self.dtype, name=name
         )
+        layer.units = outputs  # Keras refuses 0 at first; a layer that lost all its heads has projections of that width
         layer.build((None, inputs))
         return layer
 

@@ -58,7 +58,8 @@ class EncoderSize:
     """Row of the position table that the first token has. RoBERTa's is 2: positions count tokens only, and padding has
     the row before the first."""
     pruned: tuple[tuple[int, ...], ...] = ()
-    """Heads that were removed, a tuple for each layer, numbered as before any were; empty if all are there."""
+    """Heads that were removed, a tuple for each layer, numbered as before any were; empty if all are there. A layer may
+    have lost all of them."""
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
@@ -124,8 +125,6 @@ class EncoderSize:
                 raise BertlineError(
                     f"encoder: the heads of layer {layer} are 0 to {self.heads - 1}; {unknown[0]!r} cannot be pruned."
                 )
-            if len(removed) == self.heads:
-                raise BertlineError(f"encoder: layer {layer} would lose all its {self.heads} heads; leave it one at least.")
         if self.shared_layers and len(set(pruned)) > 1:
             raise BertlineError(
                 "encoder: its layers share their weights, so that all of them must lose the same heads."

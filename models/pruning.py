@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 from keras import ops
 
 from models.attention import Attention
 from models.encoder import Encoder, EncoderSize
+from models.lora import find_encoder
+from models.task import Context, Task
 from pipeline.errors import BertlineError
 
 
@@ -36,6 +39,22 @@ def prune(encoder: Encoder, heads: Mapping[int, Sequence[int]]) -> Encoder:
     return smaller
 
 
+def prune_model(task: Task, context: Context, model: Any, heads: Mapping[int, Sequence[int]]) -> Any:
+    """Makes a task's model without some of the heads of its encoder; the given one stays as it is."""
+    encoder = find_encoder(model)
+    smaller = prune(encoder, heads)
+    made = task.build(smaller, context, encoder.size.dropout, encoder.seed)
+    for old, new in zip(_beside(model, encoder), _beside(made, smaller), strict=True):
+        new.assign(old)
+    return made
+
+
+def _beside(model: Any, encoder: Encoder) -> list[Any]:
+    """The variables of a model that are not its encoder's."""
+    inside = {id(variable) for variable in encoder.variables}
+    return [variable for variable in model.variables if id(variable) not in inside]
+
+
 def _without(size: EncoderSize, heads: Mapping[int, Sequence[int]]) -> EncoderSize:
     unknown = [layer for layer in heads if layer not in range(size.layers)]
     if unknown:
@@ -48,7 +67,7 @@ def _without(size: EncoderSize, heads: Mapping[int, Sequence[int]]) -> EncoderSi
 
 def _copy_heads(before: Attention, after: Attention) -> None:
     """Takes over the columns of query, key and value, and the rows of the output projection, that are left."""
-    columns = np.concatenate([_columns(before, head) for head in after.kept_heads])
+    columns = np.concatenate([np.zeros(0, int), *(_columns(before, head) for head in after.kept_heads)])
     for name in ("query", "key", "value"):
         old, new = getattr(before, name), getattr(after, name)
         new.kernel.assign(ops.convert_to_numpy(old.kernel)[:, columns])

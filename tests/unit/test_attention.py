@@ -124,9 +124,9 @@ def test_gradients_of_a_head_mask_are_the_slopes_of_the_reference():
         assert gradient[place] == pytest.approx(slope, rel=1e-3, abs=1e-3)
 
 
-@pytest.mark.parametrize("shape", [(2,), (2, 3), (1, 2), (3, 2, 2)])
+@pytest.mark.parametrize("shape", [(2,), (2, 3), (1, 2), (3, 2, 3), (1, 3, 2, 2)])
 def test_a_head_mask_of_another_shape_is_refused(shape):
-    with pytest.raises(BertlineError, match=r"\[layers, heads\], here \[2, 2\]. Received: "):
+    with pytest.raises(BertlineError, match=r"\[layers, heads\], here \[2, 2\], or one of these for each text. Received: "):
         tiny()(TOKENS, head_mask=np.ones(shape))
 
 

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 from encoder_reference import MASK, SEGMENTS, TINY, TOKENS, reference, scramble, tiny
 
+from models.checkpoints import load_encoder, save_encoder, save_keras
 from models.encoder import Encoder, EncoderSize
 from models.pruning import prune
 from pipeline.errors import BertlineError
@@ -148,7 +149,6 @@ def test_shared_layers_lose_the_same_heads_or_none():
         ({3: [0]}, "the layers are 0 to 2; there is no layer 3"),
         ({"0": [0]}, "there is no layer '0'"),
         ({1: [4]}, "the heads of layer 1 are 0 to 3; 4 cannot be pruned"),
-        ({0: [0, 1, 2, 3]}, "layer 0 would lose all its 4 heads; leave it one at least"),
     ],
 )
 def test_heads_that_cannot_go_are_refused(heads, reason):
@@ -163,9 +163,67 @@ def test_an_encoder_with_adapters_is_refused():
         prune(encoder, REMOVED)
 
 
-def test_the_last_head_of_a_layer_cannot_go_in_a_second_pruning_either():
-    with pytest.raises(BertlineError, match="layer 2 would lose all its 4 heads"):
-        prune(prune(tiny(**FOUR_HEADS), REMOVED), {2: [2]})
+ALL_OF_A_LAYER = {0: [2], 1: [0, 1, 2, 3]}
+WITHOUT_A_LAYER = np.array([[1, 1, 0, 1], [0, 0, 0, 0], [1, 1, 1, 1]])
+
+
+def test_a_layer_that_lost_all_its_heads_gives_what_it_gives_with_all_of_them_masked():
+    encoder = scramble(tiny(**FOUR_HEADS))
+    smaller = prune(encoder, ALL_OF_A_LAYER)
+    expected = encoder(TOKENS, SEGMENTS, MASK, head_mask=WITHOUT_A_LAYER)
+    np.testing.assert_allclose(smaller(TOKENS, SEGMENTS, MASK), expected, atol=1e-5)
+    traced = tf.function(smaller, input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2)
+    alone = encoder(TOKENS, SEGMENTS, head_mask=WITHOUT_A_LAYER)
+    np.testing.assert_allclose(traced(TOKENS, SEGMENTS), alone, atol=1e-5)
+    again = prune(prune(encoder, {0: [2], 1: [3, 1]}), {1: [0, 2]})
+    np.testing.assert_array_equal(again(TOKENS), smaller(TOKENS))
+
+    shown = smaller.inspect(TOKENS, SEGMENTS, MASK)
+    states = reference(encoder, TOKENS[2], SEGMENTS[2], WITHOUT_A_LAYER).hidden_states
+    for found, wanted in zip(shown.hidden_states, states, strict=True):
+        np.testing.assert_allclose(found[2], wanted, atol=2e-5)
+    assert [tuple(weights.shape) for weights in shown.attentions] == [(3, 3, 5, 5), (3, 0, 5, 5), (3, 4, 5, 5)]
+
+
+def test_the_last_layer_may_lose_all_its_heads_where_only_the_first_position_is_wanted():
+    encoder = scramble(tiny(**FOUR_HEADS))
+    smaller = prune(encoder, {2: range(4)})
+    expected = encoder(TOKENS, SEGMENTS, MASK, head_mask=[[1] * 4, [1] * 4, [0] * 4])
+    np.testing.assert_allclose(smaller(TOKENS, SEGMENTS, MASK, first_only=True)[:, 0], expected[:, 0], atol=1e-5)
+
+
+def test_an_encoder_with_a_layer_without_heads_learns_and_comes_back_from_files(tmp_path):
+    encoder = prune(scramble(tiny(**FOUR_HEADS)), ALL_OF_A_LAYER)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(encoder(TOKENS, SEGMENTS, MASK, training=True)[:, :, 0] ** 2)
+    bias = encoder.layers[1].attention.output_projection.bias.value
+    assert np.abs(tape.gradient(loss, bias)).max() > 1e-6
+    save_encoder(encoder, tmp_path / "hugging-face")
+    save_keras(encoder, tmp_path / "keras")
+    for folder in ("hugging-face", "keras"):
+        loaded, _ = load_encoder(tmp_path / folder)
+        assert loaded.size.pruned == ((2,), (0, 1, 2, 3), ())
+        np.testing.assert_array_equal(loaded(TOKENS, SEGMENTS, MASK), encoder(TOKENS, SEGMENTS, MASK))
+
+
+def test_each_text_may_have_a_head_mask_of_its_own():
+    encoder = scramble(tiny(**FOUR_HEADS))
+    masks = np.random.default_rng(0).random((3, 3, 4)).astype(np.float32)
+    found = encoder(TOKENS, SEGMENTS, MASK, head_mask=masks)
+    for row in range(3):
+        alone = encoder(TOKENS[row : row + 1], SEGMENTS[row : row + 1], MASK[row : row + 1], head_mask=masks[row])
+        np.testing.assert_allclose(found[row], alone[0], atol=1e-5)
+    with pytest.raises(BertlineError, match="or one of these for each text"):
+        encoder(TOKENS, head_mask=masks[:, :2])
+
+
+def test_calls_have_the_head_mask_that_they_stand_under():
+    encoder = scramble(tiny(**FOUR_HEADS))
+    plain, masked = encoder(TOKENS), encoder(TOKENS, head_mask=HEAD_MASK)
+    with encoder.masking(HEAD_MASK):
+        np.testing.assert_array_equal(encoder(TOKENS), masked)
+        np.testing.assert_array_equal(encoder(TOKENS, head_mask=np.ones((3, 4))), plain)
+    np.testing.assert_array_equal(encoder(TOKENS), plain)
 
 
 def test_heads_ranked_by_numpy_can_be_pruned():
