@@ -35,9 +35,8 @@ from models.text import TextEncoder
 from pipeline.config import ModelConfig, PhaseConfig, PretrainingConfig, TextConfig, TrainingConfig, TranslationConfig
 from pipeline.storage import at_hand
 from pipeline.storage import join as join_paths
-from serving.contract import ENCODER
-from serving.samples import choose_rows, make_samples, write_samples
-from serving.signatures import ServedModel, export
+from serving.exporting import export_whole
+from serving.samples import choose_rows
 
 HISTORY = "history.jsonl"
 _SHOWN = 20
@@ -170,19 +169,8 @@ def train_and_export(
         "tuned": dict(context.tuned),
         "text": text.model_dump(exclude={"vocab", "target_vocab"}),
     }
-    served = ServedModel(task, context, result.model)
-    asked = make_samples(served.predict, choose_rows(task, context, raw_files, samples), name)
-    export(served, model_folder, card)
-    write_samples(asked, model_folder)
-    if task.heads:
-        tokenizer = {"do_lower_case": text.lower, "strip_accents": text.strip_accents, "tokenizer_class": "BertTokenizer"}
-        checkpoints.save_encoder(
-            result.model.encoder,
-            f"{model_folder}/{ENCODER}",
-            heads=task.heads(result.model),
-            vocab=vocab_path,
-            tokenizer=tokenizer,
-        )
+    rows = choose_rows(task, context, raw_files, samples)
+    export_whole(task, context, result.model, model_folder, card, rows=rows, name=name, vocab_path=vocab_path)
     tf.io.gfile.makedirs(history_folder)
     with tf.io.gfile.GFile(f"{history_folder}/{HISTORY}", "w") as file:
         file.write("".join(json.dumps(record) + "\n" for record in result.history))

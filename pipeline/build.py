@@ -29,6 +29,8 @@ from pipeline.config import Config
 from pipeline.fingerprints import code_fingerprint, file_fingerprint
 from pipeline.place import Place, here
 
+_OF_THE_LINE_ALONE = {"path", "train", "eval", "spans", "split", "labels", "incomplete", "max_bad_share"}
+"""Settings of `data` that say nothing of how another file is read."""
 _TRAINING_ALONE: Any = {
     "static": True,
     "next_sentence": True,
@@ -165,7 +167,7 @@ def create_pipeline(config: Config, *, push: bool = True, place: Place | None = 
         blessing=evaluator.outputs["blessing"],
         **served,
         destination=place.destination,
-        card=json.dumps({"pipeline": config.name, "data_digest": data_digest}),
+        card=json.dumps({"pipeline": config.name, "data_digest": data_digest, "data": _how_read(config)}),
         code=code_fingerprint("components.pusher"),
     ).with_id("Pusher")
     # Nothing is learned from data that the validator has not let through.
@@ -192,3 +194,8 @@ def create_pipeline(config: Config, *, push: bool = True, place: Place | None = 
         enable_cache=True,
         beam_pipeline_args=beam_args(config, raw_bytes(files) if place.sees_data else None),
     )
+
+
+def _how_read(config: Config) -> dict[str, Any]:
+    """How rows are read, for those who give others to the pushed model."""
+    return config.data.model_dump(mode="json", exclude=_OF_THE_LINE_ALONE, exclude_defaults=True)

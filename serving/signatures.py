@@ -9,8 +9,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from models.inputs import TOKENS, as_numbers, padded
-from models.task import MISSING, Context, Signature, Task, expanded, raw_features
+from models.inputs import TOKENS, padded
+from models.raw_examples import features_of
+from models.task import Context, Signature, Task, expanded
 from pipeline.config import CHOICES, TEXT_KEYS
 from serving.contract import DEFAULT_SIGNATURE, EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, TOKENIZE_SIGNATURE, write_card
 
@@ -65,17 +66,7 @@ class ServedModel(tf.Module):
         return {TOKENS: tokens.to_tensor(), "lengths": tokens.row_lengths()}
 
     def _features(self, records: tf.Tensor) -> dict[str, Any]:
-        """The features of raw Examples, as Transform makes them."""
-        raw = raw_features(self._task, self._context.text_keys)
-        spec = {
-            name: tf.io.RaggedFeature(tf.as_dtype(kind.dtype))
-            if kind.is_list
-            else tf.io.FixedLenFeature([], tf.as_dtype(kind.dtype), MISSING[kind.dtype])
-            for name, kind in raw.items()
-        }
-        parsed = tf.io.parse_example(records, spec)
-        columns = {name: as_numbers(value) if raw[name].is_list else value for name, value in parsed.items()}
-        return self._task.features(columns, self._context)
+        return features_of(records, self._task, self._context)
 
     def _predict_examples(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
         batch = self._task.for_evaluation(padded(expanded(self._task, self._features(examples), self._context)))

@@ -1,0 +1,61 @@
+"""A model as others get it: the SavedModel, and all that it brings along."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from models import checkpoints
+from models.lora import find_encoder
+from models.seq2seq import Seq2Seq
+from models.task import Context, Task
+from serving.contract import ENCODER
+from serving.samples import Row, make_samples, write_samples
+from serving.signatures import ServedModel, export
+
+
+def export_whole(
+    task: Task,
+    context: Context,
+    model: Any,
+    folder: str,
+    card: Mapping[str, Any],
+    *,
+    rows: Sequence[Row],
+    name: str,
+    vocab_path: str,
+) -> None:
+    """Writes the SavedModel with its card, its sample requests, and its encoder where others may start from that.
+
+    Args:
+      card: what it says of itself, with the settings of its texts under `text`; how the model is shaped is added.
+      rows: what is asked of the model for the samples.
+      name: of the model, for the samples.
+      vocab_path: goes with the encoder.
+    """
+    served = ServedModel(task, context, model)
+    samples = make_samples(served.predict, rows, name)
+    export(served, folder, {**card, "model": description(context, model)})
+    write_samples(samples, folder)
+    if task.heads:
+        text = card["text"]
+        tokenizer = {
+            "do_lower_case": text["lower"],
+            "strip_accents": text["strip_accents"],
+            "tokenizer_class": "BertTokenizer",
+        }
+        checkpoints.save_encoder(
+            model.encoder, f"{folder}/{ENCODER}", heads=task.heads(model), vocab=vocab_path, tokenizer=tokenizer
+        )
+
+
+def description(context: Context, model: Any) -> dict[str, Any]:
+    """How a model is shaped, in plain values: `models/rebuilding.py` makes it again from them and its weights."""
+    sized = model if isinstance(model, Seq2Seq) else find_encoder(model)
+    sections = {"pretraining": context.pretraining, "translation": context.translation}
+    return {
+        "size": asdict(sized.size),
+        "crf": context.crf,
+        **{name: section.model_dump(mode="json", exclude_defaults=True) for name, section in sections.items()},
+    }

@@ -1,0 +1,110 @@
+"""A pushed folder as a Keras model again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tiny_pushed import SIZE, built, push, records
+
+from models.encoder import EncoderSize
+from models.lora import find_encoder
+from models.rebuilding import rebuild
+from pipeline.config import PretrainingConfig
+from pipeline.errors import BertlineError
+from serving.contract import read_card, write_card
+from serving.exporting import description
+from serving.signatures import ServedModel
+
+
+@pytest.fixture(scope="module")
+def pushed(tmp_path_factory):
+    return push("classification", tmp_path_factory.mktemp("pushed") / "1")
+
+
+@pytest.fixture
+def model(pushed, tmp_path):
+    return shutil.copytree(pushed, tmp_path / "model")
+
+
+def assert_answers_alike(folder, rebuilt, name):
+    asked = tf.constant(records(name))
+    tf.config.run_functions_eagerly(True)  # what is asked once need not be traced
+    given = ServedModel(*rebuilt).predict_examples(asked)
+    tf.config.run_functions_eagerly(False)
+    wanted = tf.saved_model.load(str(folder)).signatures["serving_examples"](examples=asked)
+    assert given.keys() == wanted.keys()
+    for output, values in wanted.items():
+        if values.dtype.is_floating:
+            np.testing.assert_allclose(given[output], values, atol=1e-5, rtol=1e-5)
+        else:
+            np.testing.assert_array_equal(given[output], values)
+
+
+def test_a_rebuilt_model_answers_as_the_pushed_graph(pushed):
+    task, context, model = rebuilt = rebuild(pushed)
+    assert task.name == "classification" and context.text_keys == ("text",) and context.text.seq_len == 16
+    assert find_encoder(model).size == SIZE
+    assert_answers_alike(pushed, rebuilt, "classification")
+
+
+def test_a_card_names_a_crf_and_what_is_pre_trained(tmp_path):
+    described = description(*built("tagging", tmp_path, crf=True)[1:])
+    assert described["crf"] and EncoderSize(**json.loads(json.dumps(described["size"]))) == SIZE
+    _, context, model = built("pretraining", tmp_path)
+    context = replace(context, pretraining=PretrainingConfig(next_sentence=False, masking="word"))
+    assert description(context, model)["pretraining"] == {"next_sentence": False, "masking": "word"}
+
+
+def test_the_sizes_of_a_model_with_an_older_card_are_found_by_its_answers(model):
+    card = read_card(model)
+    del card["model"]
+    write_card(model, card)
+    rebuilt = rebuild(model)
+    found = find_encoder(rebuilt.model).size
+    assert (found.layers, found.hidden, found.heads, found.intermediate) == (2, 16, 4, 24)
+    assert_answers_alike(model, rebuilt, "classification")
+
+
+def test_weights_that_do_not_answer_as_the_graph_are_refused(model):
+    card = read_card(model)
+    card["model"]["size"]["heads"] = 2
+    write_card(model, card)
+    with pytest.raises(BertlineError, match="another version of bertline has exported it; run the line again"):
+        rebuild(model)
+    card["model"]["size"] |= {"heads": 4, "layers": 1}
+    write_card(model, card)
+    with pytest.raises(BertlineError, match="another version of bertline has exported it"):
+        rebuild(model)
+
+
+@pytest.mark.parametrize(
+    "change, reason",
+    [
+        ({"task": "juggling"}, "its task is juggling, of which this version of bertline knows nothing"),
+        ({"task": ["classification"]}, "its task is"),
+        ({"model": {}}, "its card does not say how the model is shaped"),
+        ({"model": {"size": {"wings": 2}}}, "its card does not say how the model is shaped"),
+        ({"text": {"seq_len": 1}}, "its card is not understood: seq_len"),
+        ({"labels": ["a"]}, "another version of bertline"),
+    ],
+)
+def test_a_card_that_is_wrong_is_told(model, change, reason):
+    write_card(model, {**read_card(model), **change})
+    with pytest.raises(BertlineError, match=reason):
+        rebuild(model)
+
+
+def test_a_folder_that_is_no_pushed_model_is_told(model, tmp_path):
+    with pytest.raises(BertlineError, match="there is no SavedModel here"):
+        rebuild(tmp_path)
+    (model / "variables" / "variables.index").write_bytes(b"nothing")
+    with pytest.raises(BertlineError, match="its variables cannot be read"):
+        rebuild(model)
+    (model / "assets.extra" / "bertline.json").write_text(json.dumps([1]))
+    with pytest.raises(BertlineError, match="it has no card"):
+        rebuild(model)
