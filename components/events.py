@@ -7,6 +7,7 @@ the step.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -39,13 +40,21 @@ class Training:
 
 
 @dataclass(frozen=True)
+class Progress:
+    """How much of a step is done, where that can be counted."""
+
+    done: int
+    of: int
+
+
+@dataclass(frozen=True)
 class Note:
     """One sentence that a person should see."""
 
     text: str
 
 
-Event = StepStarted | StepFinished | Training | Note
+Event = StepStarted | StepFinished | Training | Progress | Note
 _listeners: list[Callable[[Event], None]] = []
 
 
@@ -66,3 +75,16 @@ def emit(event: Event) -> None:
         except Exception:
             logging.exception("a listener failed and is left out from here on")
             _listeners.remove(listener)
+
+
+@contextmanager
+def step(name: str) -> Iterator[None]:
+    """Tells of a step that runs here, and not by TFX."""
+    emit(StepStarted(name))
+    began = time.perf_counter()
+    yield
+    emit(StepFinished(name, time.perf_counter() - began, cached=False))
+
+
+def progress(done: int, of: int) -> None:
+    emit(Progress(done, of))

@@ -19,6 +19,7 @@ from pipeline.compile_command import compile_command
 from pipeline.config_file import load, preset_names
 from pipeline.errors import BertlineError
 from pipeline.manifests_command import manifests
+from pipeline.prune_command import prune
 from pipeline.runs_command import compare, runs
 from pipeline.serve_command import serve
 from pipeline.server_options import Server, server_options
@@ -72,6 +73,7 @@ def main() -> None:
     bertline predict "some text"  asks the model that was pushed last
     bertline serve                answers gRPC and REST, as TensorFlow Serving does
     bertline manifests            writes what Kubernetes needs to serve it
+    bertline prune --keep 0.5     removes the attention heads that matter least
     bertline rollback             returns to the version before
     bertline lineage 7            tells what made version 7
     bertline sync                 tells MLflow what it could not be told yet
@@ -317,6 +319,7 @@ main.add_command(watch)
 main.add_command(worker)
 main.add_command(compile_command)
 main.add_command(submit)
+main.add_command(prune)
 
 
 def _given(texts: tuple[str, ...]) -> Iterator[bytes]:

@@ -100,11 +100,20 @@ class Display:
             self._console.print(f"  [yellow]note[/] {event.text}")
         elif isinstance(event, events.Training):
             self._show_training(event.record)
+        elif isinstance(event, events.Progress):
+            self._show_progress(event)
 
     def _forget_step(self) -> None:
         """Also that of a step which failed, where other runs follow."""
         if self._step in self._progress.task_ids:
             self._progress.remove_task(self._step)
+
+    def _show_progress(self, event: events.Progress) -> None:
+        if self._live:
+            self._progress.update(self._step, total=event.of, completed=event.done)
+        elif time.monotonic() - self._said > _PLAIN_SECONDS:
+            self._said = time.monotonic()
+            self._console.print(f"  {event.done:,} of {event.of:,}")
 
     def _show_training(self, record: Any) -> None:
         if hasattr(record, "eval_loss"):

@@ -90,6 +90,20 @@ def column_name(output: str, what: str) -> str:
     return f"{output}.{what}" if output else what
 
 
+def as_column(array: np.ndarray) -> pa.Array:
+    """Of each row a value, or a list of several."""
+    flat = array.reshape(-1)
+    values = pa.array([as_text(value) for value in flat], pa.string()) if array.dtype == object else pa.array(flat)
+    if array.ndim == 1:
+        return values
+    width = int(np.prod(array.shape[1:]))
+    return pa.ListArray.from_arrays(pa.array(np.arange(len(array) + 1) * width, pa.int32()), values)
+
+
+def as_text(value: bytes) -> str:
+    return value.decode("utf-8", errors="replace")
+
+
 @dataclass(frozen=True)
 class HeldOutRows:
     """The rows, sorted by their ids. Two runs over the same held-out rows share the ids."""

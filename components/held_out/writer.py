@@ -21,7 +21,7 @@ from tensorflow_model_analysis.evaluators.evaluator import Evaluator
 from tensorflow_model_analysis.extractors.predictions_extractor import PREDICTIONS_EXTRACTOR_STAGE_NAME
 
 from components.held_out.parts import write_sorted
-from components.held_out.rows import FILE_NAME, ID, SLICES, Description, column_name
+from components.held_out.rows import FILE_NAME, ID, SLICES, Description, as_column, as_text, column_name
 from components.verdict import slice_name
 from models.task import Raw, Task, raw_features
 from pipeline.config import CHOICES
@@ -123,7 +123,7 @@ def record_batch(
     values = {name: _lists(features.get(name), count) for name in raw}
     columns: dict[str, pa.Array] = {ID: pa.array(_ids(values, raw, count), pa.string())}
     for key in description.text_keys:
-        texts = [[_text(value)[:MOST_CHARACTERS] for value in row] for row in values[key]]
+        texts = [[as_text(value)[:MOST_CHARACTERS] for value in row] for row in values[key]]
         if key == CHOICES:
             columns[key] = pa.array(texts, pa.list_(pa.large_string()))
         else:
@@ -136,7 +136,7 @@ def record_batch(
             ("prediction", prediction),
             ("weight", targets[output.weight]),
         ):
-            columns[column_name(name, what)] = _arrow(np.asarray(array))
+            columns[column_name(name, what)] = as_column(np.asarray(array))
     sliced = {name: _lists(features.get(name), count) for name in slice_columns}
     names = [[slice_name(name, value) for name, values in sliced.items() for value in values[row]] for row in range(count)]
     columns[SLICES] = pa.array(names, pa.list_(pa.string()))
@@ -168,16 +168,3 @@ def _ids(values: Mapping[str, Sequence[Any]], raw: Mapping[str, Raw], count: int
                 digest.update(b"%d:" % len(value) + value)
         ids.append(digest.hexdigest()[:_ID_DIGITS])
     return ids
-
-
-def _text(value: bytes) -> str:
-    return value.decode("utf-8", errors="replace")
-
-
-def _arrow(array: np.ndarray) -> pa.Array:
-    flat = array.reshape(-1)
-    values = pa.array([_text(value) for value in flat], pa.string()) if array.dtype == object else pa.array(flat)
-    if array.ndim == 1:
-        return values
-    width = int(np.prod(array.shape[1:]))
-    return pa.ListArray.from_arrays(pa.array(np.arange(len(array) + 1) * width, pa.int32()), values)

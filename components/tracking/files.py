@@ -40,6 +40,7 @@ _OF_STEP: Mapping[str, tuple[Kept, ...]] = {
         Kept("evaluation", "rows.parquet", "evaluation/rows.parquet", ("rows",), has_texts=True),
     ),
     "ServeCheck": (Kept("served", "serve_check.json", "serve_check.json"),),
+    "Prune": (Kept("report", "prune.json", "prune.json", ("heads",)),),
 }
 
 
@@ -93,8 +94,15 @@ def _rows(path: Path) -> dict[str, Any]:
     return {**pictures(rows), **errors}
 
 
+def _heads(path: Path) -> dict[str, Any]:
+    from components.head_plots import pictures
+
+    return pictures(json.loads(path.read_text()))
+
+
 _DRAWN: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "learning_curves": _learning_curves,
     "confusion_matrix": _confusion_matrix,
     "rows": _rows,
+    "heads": _heads,
 }

@@ -33,6 +33,8 @@ class Part:
     tags: Mapping[str, str] = field(default_factory=dict)
     parent: Tracker | None = None
     """Of the run that it stands under."""
+    params: Mapping[str, Any] | None = None
+    """What it was told, where that is not the config."""
 
 
 class Tracker:
@@ -163,9 +165,9 @@ class Tracker:
             if self._journal:
                 self._journal.append({"do": "model", **described(), **({"run": run} if run else {})})
 
-    def measure(self, values: Mapping[str, float | None]) -> None:
-        """Numbers of the run as a whole; what is not known is left out."""
-        self._log({name: value for name, value in values.items() if value is not None}, 0)
+    def measure(self, values: Mapping[str, float | None], step: int = 0) -> None:
+        """Numbers of the run as a whole, or points of a curve; what is not known is left out."""
+        self._log({name: value for name, value in values.items() if value is not None}, step)
 
     def keep(self, name: str, text: str) -> None:
         """A text as a file of the run."""
@@ -271,10 +273,10 @@ class Tracker:
                 "time": now(),
             }
         )
-        self._append(
-            {"do": "params", "params": {name: str(value) for name, value in {**config.flat(), **system.versions()}.items()}}
-        )
-        self.keep("config.json", json.dumps(config.model_dump(mode="json"), indent=1))
+        told = {**(config.flat() if part.params is None else part.params), **system.versions()}
+        self._append({"do": "params", "params": {name: str(value) for name, value in told.items()}})
+        if part.params is None:
+            self.keep("config.json", json.dumps(config.model_dump(mode="json"), indent=1))
 
     def _resume(self, journal: Journal) -> None:
         self._recorded_before = Recorded.of(journal)

@@ -1,0 +1,242 @@
+"""The heads of a pushed model: what each is worth on held-out rows, and the model without some of them.
+
+    heads = PushedHeads("workspace/models/reviews/1", records)
+    importance = heads.importance("gradient")
+    lost = heads.least_important(importance, keep=36)
+    heads.metrics(lost)             # with them masked
+    heads.export(lost, "smaller")   # without them, for good
+
+`pipeline/prune.py` does it for `bertline prune`, with a record of it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+import tensorflow as tf
+
+from components.held_out.asked import asked_rows
+from components.held_out.scores import scores
+from components.publish import model_digest
+from components.serve_check import read_samples
+from models.head_importance import (
+    Heads,
+    Progress,
+    by_ablation,
+    by_gradient,
+    least_important,
+    mask_without,
+    no_progress,
+    present,
+)
+from models.inputs import by_length, padded
+from models.lora import find_encoder
+from models.pruning import prune_model
+from models.raw_examples import features_of
+from models.rebuilding import rebuild
+from models.task import Tensors, as_learned, expanded, get_task
+from pipeline.config import nearest, task_names
+from pipeline.errors import BertlineError
+from serving.contract import read_card
+from serving.embedded.errors import RequestError
+from serving.exporting import export_whole
+from serving.samples import Row
+
+By = Literal["gradient", "ablation"]
+SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+_ROWS_AT_ONCE = 32
+_PARSED_AT_ONCE = 1024
+_OF_A_PUSH = ("digest", "version", "mlflow_run_id")
+"""What a card says of the push of one model, and not of another made from it."""
+
+
+class Point(NamedTuple):
+    """What a model is worth with some of its heads."""
+
+    keep: float
+    """The share that is left."""
+    heads: int
+    value: float
+
+
+class PushedHeads:
+    """The heads of a model that the line has exported, and rows that tell what each is worth.
+
+    Args:
+      folder: of the SavedModel, with its card.
+      records: held-out rows: serialized Examples, as Ingest writes them.
+    """
+
+    def __init__(self, folder: str | Path, records: Sequence[bytes]) -> None:
+        self.folder = Path(folder)
+        check_prunable(self.folder)
+        if not records:
+            raise BertlineError(f"{self.folder}: there are no held-out rows to judge its heads by; give some by --data.")
+        task, self.context, self.model = rebuild(self.folder)
+        self.task = as_learned(task, self.context.pretraining)
+        self.size = find_encoder(self.model).size
+        self.count = int(present(self.size).sum())
+        """Heads that it has."""
+        self._rows = list(self._batches(records))
+        self._ask = self._asked()
+
+    def metric(self, name: str | None) -> str:
+        """The metric of a name; the first that the task is measured by without one."""
+        known = [name for name, metric in self.task.metrics.items() if metric.is_measured(len(self.context.labels))]
+        if name is not None and name not in known:
+            hint = nearest(name, known)
+            raise BertlineError(f"the task {self.task.name} has no metric {name!r}{hint}; it has {', '.join(known)}.")
+        return name or known[0]
+
+    def metrics(self, lost: Heads | None = None) -> dict[str, float]:
+        """Every metric of the task, with some of the heads masked."""
+        return self._scores(mask_without(self.size, lost or {}))
+
+    def importance(self, by: By, metric: str | None = None, progress: Progress = no_progress) -> np.ndarray:
+        """[layers, heads]: see `models/head_importance.py`.
+
+        Args:
+          metric: what an ablation is measured by.
+        """
+        if by not in get_args(By):
+            raise BertlineError(f"importance is measured by {' or '.join(get_args(By))}. Received: {by!r}")
+        if by == "gradient":
+            rows = list(self._labelled())
+            if not rows:
+                raise BertlineError(f"{self.folder}: none of the rows has a label that it knows, so there is no loss.")
+            return by_gradient(self.task, self.context, self.model, rows, progress)
+        name = self.metric(metric)
+        return by_ablation(lambda mask: self._scores(mask)[name], self.size, self.task.metrics[name].better, progress)
+
+    def least_important(self, importance: np.ndarray, keep: int) -> Heads:
+        """The heads to lose, so that so many are left."""
+        if not 0 < keep < self.count:
+            raise BertlineError(
+                f"the model has {self.count} heads; keep at least one, and fewer than that. Received: {keep}"
+            )
+        lost = self._without(importance, keep)
+        if not lost:
+            raise BertlineError(f"its {self.size.layers} layers share their heads, and lose them together; keep fewer.")
+        return lost
+
+    def curve(
+        self,
+        importance: np.ndarray,
+        metric: str | None = None,
+        shares: Sequence[float] = SHARES,
+        progress: Progress = no_progress,
+    ) -> list[Point]:
+        """The metric with smaller and larger shares of the heads, the least important masked first."""
+        name = self.metric(metric)
+        found = []
+        for done, share in enumerate(shares, 1):
+            keep = min(self.count, max(1, round(share * self.count)))
+            lost = self._without(importance, keep)
+            left = int(mask_without(self.size, lost).sum())
+            found.append(Point(left / self.count, left, self.metrics(lost)[name]))
+            progress(done, len(shares))
+        return found
+
+    def export(self, lost: Heads, out: str | Path) -> Path:
+        """Writes the model without these heads, with everything that the other has. `out` is whole, or not there at all."""
+        out = Path(out)
+        if out.exists():
+            raise BertlineError(f"{out} is there already; name another folder by --out, or remove it first.")
+        smaller = prune_model(self.task, self.context, self.model, lost)
+        # No format of ALBERT's says which heads are gone, so its encoder stays inside the model.
+        task = replace(self.task, heads=None) if self.size.shared_layers else self.task
+        partial = out.absolute().parent / f".{out.name}.{os.getpid()}.partial"
+        partial.mkdir(parents=True)
+        try:
+            export_whole(
+                task,
+                self.context,
+                smaller,
+                str(partial),
+                self._card(smaller),
+                rows=self._sample_rows(),
+                name=str(read_card(self.folder).get("pipeline", "model")),
+                vocab_path=str(self.folder / "assets" / "vocab.txt"),
+            )
+            partial.rename(out)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+        return out
+
+    def _without(self, importance: np.ndarray, keep: int) -> Heads:
+        return least_important(importance, keep, shared=self.size.shared_layers)
+
+    def _card(self, smaller: Any) -> dict[str, Any]:
+        before = read_card(self.folder)
+        kept = {name: value for name, value in before.items() if name not in _OF_A_PUSH}
+        size = find_encoder(smaller).size
+        pruned = {"digest": line_digest(self.folder), "heads": int(present(size).sum()), "of": size.layers * size.heads}
+        # What is not said on an older card was the default then, and is what the model was rebuilt by.
+        text = {"lower": True, "strip_accents": None, **kept.get("text", {})}
+        return {**kept, "text": text, "pruned": pruned}
+
+    def _sample_rows(self) -> list[Row]:
+        """What the model brings along as samples: its smaller self brings the same, with its own answers."""
+        names = self.task.input_names or self.context.text_keys
+        try:
+            asked = [sample.inputs for sample in read_samples(self.folder) if sample.inputs.keys() == set(names)]
+        except RequestError as error:
+            raise BertlineError(f"{self.folder}: the requests that it brings along cannot be read: {error}") from None
+        return [{name: _plain(inputs[name][0]) for name in names} for inputs in asked]
+
+    def _batches(self, records: Sequence[bytes]) -> Iterator[Tensors]:
+        spec = [tf.TensorSpec([None], tf.string)]
+        made = tf.function(lambda some: features_of(some, self.task, self.context), input_signature=spec, autograph=False)
+        parts = (records[begin : begin + _PARSED_AT_ONCE] for begin in range(0, len(records), _PARSED_AT_ONCE))
+        return by_length((made(tf.constant(part)) for part in parts), _ROWS_AT_ONCE)
+
+    def _labelled(self) -> Iterator[Tensors]:
+        """Batches without the rows that have no label to be learned from."""
+        weight = next(iter(self.task.outputs.values())).weight
+        for features in self._rows:
+            usable = self.task.targets(features)[weight] > 0
+            if tf.reduce_any(usable):
+                yield {name: tf.ragged.boolean_mask(value, usable) for name, value in features.items()}
+
+    def _asked(self) -> Callable[[Tensors, tf.Tensor], Tensors]:
+        task, context, model, encoder = self.task, self.context, self.model, find_encoder(self.model)
+
+        @tf.function(reduce_retracing=True, autograph=False)
+        def ask(features: Tensors, mask: tf.Tensor) -> Tensors:
+            batch = task.for_evaluation(padded(expanded(task, features, context)))
+            with encoder.masking(mask):
+                outputs = task.ask(model, batch, context)
+            return {**task.measure(outputs, batch, context), **task.targets(features)}
+
+        return ask
+
+    def _scores(self, mask: np.ndarray) -> dict[str, float]:
+        answers = (self._ask(features, tf.constant(mask, tf.float32)) for features in self._rows)
+        batches = ({name: value.numpy() for name, value in batch.items()} for batch in answers)
+        return scores(asked_rows(self.task, self.context.labels, batches))
+
+
+def check_prunable(folder: Path) -> None:
+    """Refuses a model of which no heads can be removed, before anything is loaded."""
+    task = read_card(folder).get("task")
+    if task in task_names() and get_task(task).make_encoder:
+        raise BertlineError(
+            f"{folder}: its task is {task}, whose encoder and decoder look at each other; only heads of BERT's encoder can"
+            " be removed."
+        )
+
+
+def line_digest(folder: Path) -> str:
+    """The digest of the model that the line has made: of one that was pruned, that of the first one."""
+    card: Mapping[str, Any] = read_card(folder)
+    return card.get("pruned", {}).get("digest") or card.get("digest") or model_digest(folder)
+
+
+def _plain(value: Any) -> bytes | list[bytes]:
+    return value.tolist() if isinstance(value, np.ndarray) else bytes(value)

@@ -1,0 +1,32 @@
+"""Held-out rows of a model that is asked in this process, without Beam and TFMA, for looks that are taken many times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from components.held_out.rows import ID, Description, HeldOutRows, as_column, column_name
+from models.task import Task
+
+
+def asked_rows(task: Task, labels: Sequence[str], batches: Iterable[Mapping[str, np.ndarray]]) -> HeldOutRows:
+    """What a model has answered to rows, from which every metric follows; a row's id is its number.
+
+    Args:
+      batches: of each batch the tensors of both of the evaluator's signatures, by their names.
+    """
+    described = Description.of(task, labels, ())
+    measured = {metric.output for metric in described.metrics.values() if metric.tfma}
+    described = replace(described, outputs={name: task.outputs[name] for name in task.outputs if name in measured})
+    wanted = {
+        column_name(name, what): getattr(output, what)
+        for name, output in described.outputs.items()
+        for what in ("label", "prediction", "weight")
+    }
+    parts = [{column: as_column(batch[tensor]) for column, tensor in wanted.items()} for batch in batches]
+    columns = {column: pa.chunked_array([part[column] for part in parts]) for column in wanted}
+    ids = [f"{number:08d}" for number in range(len(next(iter(columns.values()))))]
+    return HeldOutRows(pa.table({ID: ids, **columns}), described)

@@ -1,0 +1,107 @@
+"""The rows that a pushed model is judged by: the held-out ones of its line, or others that are read the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline.config import CHOICES, DataConfig
+from pipeline.errors import BertlineError
+
+_METADATA = "metadata.db"
+
+
+def held_out_records(card: Mapping[str, Any], digest: str, workspace: str | Path, most: int) -> list[bytes]:
+    """The rows that the Evaluator of the line has judged a model by, as serialized Examples.
+
+    Args:
+      card: of the model.
+      digest: of the model as the line has pushed it.
+      most: how many are read; they stand in a random order, so that the first ones are a sample.
+    """
+    from models.raw_examples import read_records
+
+    path = Path(workspace) / "pipelines" / str(card.get("pipeline")) / _METADATA
+    found = _examples_of(path, digest) if path.is_file() else None
+    if found is None:
+        raise BertlineError(
+            f"no line in {workspace} has pushed this model, so its held-out rows are not known; name its --workspace, or a"
+            " file with rows by --data."
+        )
+    files = sorted(map(str, found.glob("Split-eval/*")))
+    if not files:
+        raise BertlineError(f"{found}: the line's held-out rows are gone from the disk; name a file with rows by --data.")
+    return read_records(files, most)
+
+
+def _examples_of(metadata: Path, digest: str) -> Path | None:
+    """Where the Examples are that a step has judged a pushed model by, as ML Metadata has it."""
+    from ml_metadata.metadata_store import MetadataStore
+    from ml_metadata.proto import metadata_store_pb2 as mlmd
+
+    connection = mlmd.ConnectionConfig()
+    connection.sqlite.filename_uri = str(metadata)
+    connection.sqlite.connection_mode = mlmd.SqliteMetadataSourceConfig.READONLY
+    store = MetadataStore(connection)
+
+    def linked(artifacts: list[int], kind: int) -> list[int]:
+        """The executions that have made some artifacts, or have taken them."""
+        return [event.execution_id for event in store.get_events_by_artifact_ids(artifacts) if event.type == kind]
+
+    def taken(execution: int) -> dict[str, int]:
+        events = store.get_events_by_execution_ids([execution])
+        return {event.path.steps[0].key: event.artifact_id for event in events if event.type == mlmd.Event.INPUT}
+
+    pushed = [
+        artifact.id
+        for artifact in store.get_artifacts_by_type("PushedModel")
+        if artifact.custom_properties["digest"].string_value == digest
+    ]
+    for pusher in linked(pushed, mlmd.Event.OUTPUT) if pushed else ():
+        for judge in linked([taken(pusher)["model"]], mlmd.Event.INPUT):
+            if examples := taken(judge).get("examples"):
+                return Path(store.get_artifacts_by_id([examples])[0].uri)
+    return None
+
+
+def records_of_file(path: str, card: Mapping[str, Any], most: int) -> list[bytes]:
+    """The rows of a file that is written as the line's own are, with their labels, as serialized Examples."""
+    from components import events
+    from components.ingest.readers import check_inputs, needed_columns, read
+    from components.ingest.records import BadRow
+    from components.ingest.rows import KeptRow, sort_row
+    from components.ingest.run import make_example
+    from models.task import get_task
+
+    task = get_task(card["task"])
+    if task.number_keys:
+        raise BertlineError(
+            f"--data: the task {task.name} is judged by examples that its line has made of documents; leave it out, and"
+            " name the --workspace of the line."
+        )
+    data, lists = _how_read(path, card, has_label=task.label is not None), list(task.list_keys)
+    columns = list(needed_columns(data, (), lists))
+    rows = (row for file in check_inputs(data, (), lists) for row in read(file, data, columns))
+    kept: list[bytes] = []
+    left_out = 0
+    for row in rows:
+        result = row if isinstance(row, BadRow) else sort_row(row, data, "eval", (), task.label or "class")
+        if isinstance(result, KeptRow):
+            kept.append(make_example(result.features))
+        left_out += not isinstance(result, KeptRow)
+        if len(kept) == most:
+            break
+    if left_out:
+        events.emit(events.Note(f"{left_out:,} rows of {path} were left out: they cannot be read, or are excluded"))
+    if not kept:
+        raise BertlineError(f"{path}: no row of it can be used; `bertline new {path}` says what is in it.")
+    return kept
+
+
+def _how_read(path: str, card: Mapping[str, Any], *, has_label: bool) -> DataConfig:
+    """By the settings on the card; an older one names no more than the columns of the texts."""
+    columns = card.get("columns", {"text": "text"})
+    texts = [column for name, column in columns.items() if name != CHOICES]
+    known = {"text": texts, "choices": columns.get(CHOICES, ()), "label": "label" if has_label else None}
+    return DataConfig.model_validate({**known, **card.get("data", {}), "path": path})
