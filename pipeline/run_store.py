@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from components.store import asking, only_match
 from pipeline import summary
@@ -25,7 +25,9 @@ _SCORE, _MEAN = "eval/", "mean/"
 _BOUND = "evaluation.thresholds."
 _PAGE = 50
 _MOST_PAGES = 40  # of runs that are looked through for those that stand under no other
+_MOST_PARTS = 200
 _ID = re.compile(r"[0-9a-f]{4,32}")
+_DIGEST = re.compile(r"[0-9a-f]+")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 _WORDS = {"RUNNING": "running", "FINISHED": "succeeded", "FAILED": "failed", "KILLED": "interrupted"}
 
@@ -73,6 +75,16 @@ class Run:
         return any(key.startswith(_MEAN) for key in self.metrics)
 
     @property
+    def was_cached(self) -> bool:
+        """Whether its training came from the cache."""
+        return self.tags.get("step.Trainer") == "cached"
+
+    @property
+    def parent(self) -> str | None:
+        """The id of the run that it stands under."""
+        return self.tags.get(_PARENT)
+
+    @property
     def bounded(self) -> list[str]:
         """The metrics with a bound."""
         return [name for name in self.scores if f"{_BOUND}{name}" in self.params]
@@ -85,6 +97,14 @@ class Run:
     def pushed_version(self) -> str | None:
         version = self.tags.get("pushed_version", "none")
         return None if version == "none" else version
+
+
+class Registered(NamedTuple):
+    """A version in MLflow's registry."""
+
+    name: str
+    version: str
+    aliases: tuple[str, ...]
 
 
 class RunStore:
@@ -122,6 +142,44 @@ class RunStore:
                 " `bertline runs` lists them."
             )
         return _run(only_match(self._client, reference, self.uri))
+
+    def parts(self, run_id: str) -> list[Run]:
+        """The runs that stand under another, as of its seeds, in the order in which they began."""
+        experiments = [self._client.get_run(run_id).info.experiment_id]
+        wanted = f"tags.`{_PARENT}` = '{run_id}'"
+        found = self._client.search_runs(
+            experiments, wanted, max_results=_MOST_PARTS, order_by=["attributes.start_time ASC"]
+        )
+        return [_run(run) for run in found]
+
+    def that_pushed(self, path: str) -> Run | None:
+        """The first run whose model stands in the folder of a version; None where the record has none."""
+        if "'" in path:  # which MLflow's language has no way to write
+            return None
+        experiments = [experiment.experiment_id for experiment in self._client.search_experiments()]
+        wanted = f"tags.pushed_path = '{path}'"
+        found = self._client.search_runs(
+            experiments, wanted, max_results=_MOST_PARTS, order_by=["attributes.start_time ASC"]
+        )
+        # A run over several has pushed what one of them has trained, and evaluated.
+        return next((run for run in map(_run, found) if not run.is_over_several), None)
+
+    def registered(self, run_id: str, digest: str | None) -> list[Registered]:
+        """The versions of MLflow's registry that a run has made, or that are the very model that it pushed."""
+        wanted = [f"run_id = '{run_id}'"]
+        if digest and _DIGEST.fullmatch(digest):
+            wanted.append(f"tags.digest = '{digest}'")
+        found = {
+            (version.name, version.version): self._client.get_model_version(version.name, version.version)
+            for each in wanted
+            for version in self._client.search_model_versions(each, max_results=_MOST_PARTS)
+        }
+        return [Registered(name, str(number), tuple(version.aliases)) for (name, number), version in sorted(found.items())]
+
+    def text(self, run_id: str, path: str) -> str | None:
+        """A file of a run as text; None where it has none of that name."""
+        found = self.file(run_id, path)
+        return found.read_text(encoding="utf-8", errors="replace") if found else None
 
     def curve(self, run_id: str, metric: str) -> list[tuple[int, float, float]]:
         """Step, seconds since 1970 and value of each time that a metric was measured, in order."""

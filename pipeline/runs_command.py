@@ -1,4 +1,4 @@
-"""`bertline runs` and `bertline compare`: what the record of runs is asked."""
+"""`bertline runs` and `bertline compare`: what the record of runs is asked; `report_command.py` has `bertline report`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def runs(last: int, name: str | None, parts: bool, as_json: bool, workspace: str
         of = f" of {name}" if name else ""
         click.echo(f"there is no run{of} in the record yet; `bertline run` makes one.", err=True)
     else:
-        listing.show_runs(_console(), listed)
+        listing.show_runs(console(), listed)
 
 
 @click.command()
@@ -86,16 +86,16 @@ def compare(
         if last:
             chosen = _newest(store, last, name)
         else:
-            chosen = [_found(store, reference, name, workspace) for reference in references]
+            chosen = [named_run(store, reference, name, workspace) for reference in references]
         comparison = compared(store, chosen)
     if as_json:
         click.echo(to_json(comparison))
     elif not html:
-        show(_console(), comparison)
+        show(console(), comparison)
     if html:
-        from pipeline.compare.page import write
+        from pipeline.compare.page import render
 
-        write(comparison, Path(html))
+        render(comparison).write(Path(html), "--html")
         click.echo(f"written to {html}", err=True)
 
 
@@ -109,7 +109,8 @@ def _newest(store: RunStore, count: int, name: str | None) -> list[Run]:
     return runs[::-1]
 
 
-def _found(store: RunStore, reference: str, name: str | None, workspace: str) -> Run:
+def named_run(store: RunStore, reference: str, name: str | None, workspace: str) -> Run:
+    """The run that RUN of a command line stands for: an id, the first digits of one, or a version such as v7."""
     if not re.fullmatch(r"v[0-9]+", reference):
         return store.find(reference)
     from pipeline.lineage import find_lineage
@@ -121,6 +122,6 @@ def _found(store: RunStore, reference: str, name: str | None, workspace: str) ->
     return store.find(found["mlflow_run_id"])
 
 
-def _console() -> Console:
+def console() -> Console:
     # Where there is no terminal there is no width either: lines are left to whoever reads them.
     return Console(highlight=False, width=None if sys.stdout.isatty() else 160)

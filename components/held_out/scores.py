@@ -17,6 +17,11 @@ from models.score_families import FAMILIES, family_of
 from models.scores import LEAST_SHARE, Decisions, Entities
 from pipeline.errors import BertlineError
 
+LEVEL = 0.95
+"""Of intervals that are shown."""
+_MOST_DRAWS, _FEWEST_DRAWS = 1000, 200
+_ROWS_TO_DRAW = 20_000_000  # in all draws together: many rows need fewer draws to be sure, and somebody waits
+
 Sum = Callable[[np.ndarray], Any]
 """(how often each row counts) -> what the scores are functions of."""
 
@@ -49,8 +54,13 @@ def scores(rows: HeldOutRows, chosen: Sequence[int] | np.ndarray | None = None) 
     return scorer(rows)(counts)
 
 
+def enough_draws(rows: int) -> int:
+    """How often so many rows are to be drawn for an interval that is shown."""
+    return max(_FEWEST_DRAWS, min(_MOST_DRAWS, _ROWS_TO_DRAW // max(1, rows)))
+
+
 def bootstrap(
-    one: HeldOutRows, other: HeldOutRows | None = None, *, draws: int = 1000, seed: int = 0, level: float = 0.95
+    one: HeldOutRows, other: HeldOutRows | None = None, *, draws: int = 1000, seed: int = 0, level: float = LEVEL
 ) -> dict[str, Spread]:
     """Percentile intervals of every metric that both have, by drawing as many rows as there are, with repetition.
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from components.sight.confusion import Confusion
 from components.verdict import FILE_NAME, OVERALL, ROWS, Verdict
 from pipeline.compare.curves import Curve, thinned
 from pipeline.compare.rows import Change, Flip, Shared, compare_rows
@@ -44,13 +45,6 @@ class Slice:
     name: str
     rows: tuple[int | None, ...]
     measured: tuple[Measured, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Confusion:
-    labels: tuple[str, ...]
-    counts: tuple[tuple[int, ...], ...]
-    """Rows of each true class (first index) by predicted class."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,8 +109,8 @@ def compare(store: RunStore, runs: Sequence[Run]) -> Comparison:
             )
             for name in dict.fromkeys(name for found in slices for name in found)
         ),
-        curves=tuple(_curves(store, runs)),
-        confusions=tuple(_confusion(verdict) for verdict in verdicts),
+        curves=tuple(curves_of(store, runs)),
+        confusions=tuple(Confusion.of(verdict) if verdict else None for verdict in verdicts),
         shared=rows.shared,
         flips=rows.flips,
         level=rows.level,
@@ -185,7 +179,7 @@ def _measured(
     ]
 
 
-def _curves(store: RunStore, runs: Sequence[Run]) -> list[Curve]:
+def curves_of(store: RunStore, runs: Sequence[Run]) -> list[Curve]:
     """Losses first, then what was measured after each epoch, then the rest of the training."""
     every = dict.fromkeys(name for run in runs for name in run.metrics)
     measured = [name for name in every if name.startswith(("train/", "eval_epoch/")) and not name.endswith("/epoch")]
@@ -196,12 +190,6 @@ def _curves(store: RunStore, runs: Sequence[Run]) -> list[Curve]:
         for name in names[:_MOST_CURVES]
     ]
     return [curve for curve in curves if any(curve.points)]
-
-
-def _confusion(verdict: Verdict | None) -> Confusion | None:
-    if verdict is None or not verdict.confusion:
-        return None
-    return Confusion(labels=tuple(verdict.labels), counts=tuple(tuple(row) for row in verdict.confusion))
 
 
 def _count(value: float | None) -> int | None:

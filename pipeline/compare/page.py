@@ -2,56 +2,31 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import math
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
-from pipeline.compare.comparison import Comparison, Confusion, Measured, Slice
+from components.sight.confusion import Confusion, matrix
+from components.sight.page import COLOURS, DASHES, SCRIPT, Page
+from components.sight.page import render as rendered
+from pipeline.compare.comparison import Comparison, Measured, Slice
+from pipeline.compare.curves import Curve
 from pipeline.compare.tables import interval, letter
-from pipeline.errors import BertlineError
 from pipeline.runs import number, shown_metrics, when
 
 _HERE = Path(__file__).parent
-_COLOURS, _DASHES = 8, 4  # that page.css has
 _MOST_FLIPS = 300  # of each run
-_MOST_CLASSES = 40
 _MIDDLE = 100  # of a bar, in the units of its picture
 
 
-def write(comparison: Comparison, path: Path) -> None:
-    """Replaces the file in one go: a browser never sees half of it."""
-    page = render(comparison)
-    unfinished = path.with_name(f".{path.name}.part")
-    try:
-        unfinished.write_text(page, encoding="utf-8", errors="replace")
-        os.replace(unfinished, path)
-    except OSError as error:
-        raise BertlineError(f"--html {path}: {error.strerror}; name a file in a folder that can be written to.") from error
+def render(comparison: Comparison) -> Page:
+    view, data = _view(comparison)
+    return rendered(_HERE / "page.html", view, scripts=[SCRIPT, _HERE / "flips.js"], data=data)
 
 
-def render(comparison: Comparison) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE), autoescape=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True
-    )
-    environment.policies["json.dumps_kwargs"] = {"allow_nan": False}
-    script, style = ((_HERE / name).read_text(encoding="utf-8") for name in ("page.js", "page.css"))
-    return environment.get_template("page.html").render(
-        **_view(comparison),
-        script=script,
-        style=style,
-        # The browser runs this very script and no other, whatever else the page may come to hold.
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-    )
-
-
-def _view(comparison: Comparison) -> dict[str, Any]:
-    """All that the template shows, ready to be shown."""
+def _view(comparison: Comparison) -> tuple[dict[str, Any], dict[str, Any]]:
+    """All that the template shows, ready to be shown, and what the scripts read."""
     runs = [_run(comparison, at) for at in range(len(comparison.runs))]
     pipelines = list(dict.fromkeys(run.pipeline for run in comparison.runs if run.pipeline))
     confusions = [_matrix(run, found) for run, found in zip(runs, comparison.confusions, strict=True) if found]
@@ -70,7 +45,7 @@ def _view(comparison: Comparison) -> dict[str, Any]:
         **({"flips": "Flipped answers"} if any(comparison.flips) else {}),
         **({"confusions": "Confusion matrices"} if confusions else {}),
     }
-    return {
+    view = {
         "title": f"{len(runs)} runs of {', '.join(pipelines) or 'a store'}",
         "parts": list(parts.items()),
         "runs": runs,
@@ -85,10 +60,15 @@ def _view(comparison: Comparison) -> dict[str, Any]:
         "flips_left_out": sum(max(0, len(found) - _MOST_FLIPS) for found in comparison.flips),
         "confusions": [matrix for matrix in confusions if matrix["rows"]],
         "confusion_notes": [matrix["note"] for matrix in confusions if matrix["note"]],
-        "data": {
-            "runs": [{name: run[name] for name in ("letter", "colour", "dash", "cached")} for run in runs],
-            "curves": [{"metric": curve.metric, "points": curve.points} for curve in comparison.curves],
-        },
+    }
+    return view, chart_data(runs, comparison.curves)
+
+
+def chart_data(runs: Sequence[Mapping[str, Any]], curves: Sequence[Curve]) -> dict[str, Any]:
+    """What the script draws learning curves from."""
+    return {
+        "runs": [{name: run[name] for name in ("letter", "colour", "dash", "cached")} for run in runs],
+        "curves": [{"metric": curve.metric, "points": curve.points} for curve in curves],
     }
 
 
@@ -98,18 +78,29 @@ def _run(comparison: Comparison, at: int) -> dict[str, Any]:
     if shared:
         told = f"{shared.rows:,} of its {shared.of_run:,} shared with A"
     return {
-        "letter": letter(at),
-        "colour": at % _COLOURS,
-        "dash": at % _DASHES,
-        "short_id": run.short_id,
-        "name": run.name,
+        **drawn_run(at, run.short_id, run.name, cached=run.was_cached),
         "when": when(run),
         "seconds": "" if run.seconds is None else f"{run.seconds:,.0f}",
         "status": run.status,
         "blessed": {True: "yes", False: "no", None: ""}[run.blessed],
         "pushed": f"v{run.pushed_version}" if run.pushed_version else "",
         "shared": told,
-        "cached": run.tags.get("step.Trainer") == "cached",
+    }
+
+
+def drawn_run(at: int, short_id: str, name: str, *, cached: bool) -> dict[str, Any]:
+    """What tells a run among others apart: by letter, colour and dashes.
+
+    Args:
+      cached: whether its training came from the cache, so that the times of its curves are not known.
+    """
+    return {
+        "letter": letter(at),
+        "colour": at % COLOURS,
+        "dash": at % DASHES,
+        "short_id": short_id,
+        "name": name,
+        "cached": cached,
     }
 
 
@@ -182,15 +173,8 @@ def _bar(measured: Measured, at: int, scale: float) -> dict[str, Any] | None:
 
 
 def _matrix(run: dict[str, Any], found: Confusion) -> dict[str, Any]:
-    if len(found.labels) > _MOST_CLASSES:
+    shown = matrix(found)
+    if shown is None:
         note = f"{run['letter']} tells {len(found.labels)} classes apart: too many for a matrix; --json has it."
         return {"run": run, "labels": (), "rows": (), "note": note}
-    rows = [
-        {"label": label, "cells": [{"count": count, "share": round(count / max(1, sum(counts)), 3)} for count in counts]}
-        for label, counts in zip(found.labels, found.counts, strict=True)
-    ]
-    return {"run": run, "labels": _short(found.labels), "rows": rows, "note": ""}
-
-
-def _short(labels: Sequence[str], most: int = 24) -> list[str]:
-    return [label if len(label) <= most else f"{label[: most - 1]}…" for label in labels]
+    return {"run": run, **shown, "note": ""}

@@ -9,14 +9,11 @@ from typing import Any, NamedTuple
 
 from components.held_out import outcomes
 from components.held_out.rows import FILE_NAME, HeldOutRows, Texts, shared
-from components.held_out.scores import bootstrap
+from components.held_out.scores import LEVEL, bootstrap, enough_draws
 from pipeline.errors import BertlineError
 from pipeline.run_store import Run, RunStore
 
-LEVEL = 0.95
 _PATH = f"evaluation/{FILE_NAME}"
-_MOST_DRAWS, _FEWEST_DRAWS = 1000, 200
-_ROWS_TO_DRAW = 20_000_000  # in all draws together: many rows need fewer draws to be sure, and the command ends soon
 _MOST_SLICES = 50  # with intervals
 
 
@@ -160,8 +157,7 @@ def _became(flip: Any) -> str:
 
 
 def _changes(one: HeldOutRows, other: HeldOutRows) -> dict[str, Change]:
-    draws = max(_FEWEST_DRAWS, min(_MOST_DRAWS, _ROWS_TO_DRAW // len(one)))
-    spreads = bootstrap(one, other, draws=draws, level=LEVEL)
+    spreads = bootstrap(one, other, draws=enough_draws(len(one)), level=LEVEL)
     return {
         name: Change(spread.one.value, spread.other.value, *spread.difference)
         for name, spread in spreads.items()

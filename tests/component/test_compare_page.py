@@ -9,7 +9,7 @@ from browser import HOW_TO_INSTALL, Browser, find_browser
 from recorded_runs import LABELS, Record, answers, falling, judged
 
 from pipeline.compare.comparison import compare
-from pipeline.compare.page import write
+from pipeline.compare.page import render
 from pipeline.run_store import run_store
 
 HOSTILE = "</script><img src=x onerror=\"document.title='taken over'\">"
@@ -36,7 +36,7 @@ def page(tmp_path_factory):
             tags={"step.Trainer": "cached"} if at == 2 else {},
         )
     with run_store(str(record.workspace), "the runs") as store:
-        write(compare(store, store.newest(3)[::-1]), folder / "compare.html")
+        render(compare(store, store.newest(3)[::-1])).write(folder / "compare.html")
     return folder / "compare.html"
 
 

@@ -143,12 +143,12 @@ def test_whatever_a_run_says_stays_text_in_the_page():
         flips=((), (Flip({"text": HOSTILE}, HOSTILE, HOSTILE, HOSTILE, "right"),)),
         notes=(HOSTILE,),
     )
-    page = render(found)
+    page = render(found).html
     assert "<img" not in page and page.count("</script") == 2
     assert "&lt;img src=x" in page and r"\u003cimg" in page
 
 
 def test_the_page_names_no_other_place():
-    page = render(comparison(run(1), run(2)))
+    page = render(comparison(run(1), run(2))).html
     assert not re.search(r"""(?:src|href)\s*=\s*["'](?!#|data:)|@import|url\(""", page)
     assert set(re.findall(r"https?://[^\"'\s]*", page)) == {"http://www.w3.org/2000/svg"}  # the name of SVG, not a place

@@ -3,7 +3,7 @@
 {
   const SVG = "http://www.w3.org/2000/svg";
   const HEIGHT = 240, LEFT = 56, RIGHT = 12, TOP = 8, BOTTOM = 34;
-  const data = JSON.parse(document.getElementById("data").textContent);
+  const data = JSON.parse(document.getElementById("page-data").textContent);
   const hidden = new Set();
   let axis = "step";
 
@@ -203,22 +203,4 @@
   document.getElementById("slice-metric")?.addEventListener("change", (event) => {
     for (const table of document.querySelectorAll(".slice-table")) table.hidden = table.dataset.metric !== event.target.value;
   });
-
-  const filter = document.getElementById("flip-filter");
-  if (filter) {
-    const rows = [...document.querySelectorAll("#flip-table tbody tr")];
-    const texts = rows.map((row) => row.textContent.toLowerCase());
-    const show = () => {
-      const run = filter.elements.run?.value ?? "", became = filter.elements.became.value;
-      const text = filter.elements.text.value.toLowerCase();
-      rows.forEach((row, at) => {
-        const kept = (!run || row.dataset.run === run) && (!became || row.dataset.became === became);
-        row.hidden = !(kept && texts[at].includes(text));
-      });
-      document.getElementById("flip-count").textContent = `${rows.filter((row) => !row.hidden).length} shown`;
-    };
-    filter.addEventListener("input", show);
-    filter.addEventListener("submit", (event) => event.preventDefault());
-    show();
-  }
 }

@@ -1,0 +1,10 @@
+"""What can be seen of a run, as values and as pages that need no other file.
+
+    page.py          the frame of every page: one style, one script, a policy that lets nothing else in
+    statistics.py    TFDV's statistics of a feature as plain values
+    data.py          the rows of a run: splits, labels, lengths, anomalies; data_page.py shows them
+    results.py       what the Evaluator found, with intervals; results_page.py shows it
+    drawing.py       where bars and whiskers stand in a picture
+
+Nothing here needs TensorFlow.
+"""
