@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tensorflow_data_validation as tfdv
-from tensorflow_metadata.proto.v0.anomalies_pb2 import Anomalies, AnomalyInfo
+from tensorflow_metadata.proto.v0.anomalies_pb2 import Anomalies, AnomalyInfo, DriftSkewInfo
 from tensorflow_metadata.proto.v0.schema_pb2 import Schema
 from tensorflow_metadata.proto.v0.statistics_pb2 import DatasetFeatureStatisticsList, FeatureNameStatistics
 
@@ -35,6 +35,11 @@ _MEASURED = {  # feature -> what it is, its unit, and the setting that bounds it
     "label_words": ("lengths of the target texts", " words", "length_drift"),
 }
 
+_MEASURES = {
+    DriftSkewInfo.Measurement.L_INFTY: "largest change of a share",
+    DriftSkewInfo.Measurement.JENSEN_SHANNON_DIVERGENCE: "Jensen-Shannon divergence",
+}
+
 
 @dataclass(frozen=True)
 class Anomaly:
@@ -57,6 +62,22 @@ def validate(statistics: Statistics, schema: Schema, baseline: Statistics) -> di
         split: tfdv.validate_statistics(current, schema, previous_statistics=baseline.get(split))
         for split, current in statistics.items()
     }
+
+
+def drifts(found: Mapping[str, Anomalies]) -> list[dict[str, Any]]:
+    """How far each feature that is watched has moved since the baseline, whether that is too far or not."""
+    return [
+        {
+            "split": split,
+            "feature": drift.path.step[0],
+            "measure": _MEASURES.get(measured.type, "distance"),
+            "value": measured.value,
+            "bound": measured.threshold,
+        }
+        for split, anomalies in found.items()
+        for drift in anomalies.drift_skew_info
+        for measured in drift.drift_measurements
+    ]
 
 
 def explain(

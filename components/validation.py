@@ -20,13 +20,13 @@ from tfx.types import standard_artifacts
 from tfx.utils import io_utils
 
 from components import events
-from components.anomalies import Report, Statistics, explain, validate
+from components.anomalies import Report, Statistics, drifts, explain, validate
 from components.artifacts import IngestReport
 from components.schema import read_schema
 from models import tags
 from models.task import LABELS
 from pipeline.config import DataConfig, LabelKind, ValidationConfig
-from pipeline.errors import BertlineError
+from pipeline.errors import AnomaliesError, BertlineError
 from pipeline.storage import at, is_remote, join, reaching
 
 _BASELINE = "statistics.pb"
@@ -100,7 +100,7 @@ def gate(
     baseline_folder: str,
     folder: str,
 ) -> dict[str, Anomalies]:
-    """Lets the data pass, or raises a BertlineError that lists its anomalies.
+    """Lets the data pass, or raises an AnomaliesError that lists what is wrong with it.
 
     Data that passes becomes the baseline of the next run's drift; a refusal leaves the baseline as it was.
 
@@ -119,15 +119,20 @@ def gate(
     found = validate(statistics, schema, baseline)
     anomalies = explain(found, statistics, schema, report, baseline)
     text = "\n".join(f"- {anomaly}" for anomaly in anomalies)
+    record = {
+        "anomalies": [asdict(anomaly) for anomaly in anomalies],
+        "allowed": bool(anomalies) and allow_anomalies,
+        "drift": drifts(found),
+    }
     if anomalies and not allow_anomalies:
-        raise BertlineError(
+        raise AnomaliesError(
             f"The data has anomalies, and nothing was trained on it:\n{text}\n"
-            "--allow-anomalies goes on in spite of them and records them with the run."
+            "--allow-anomalies goes on in spite of them and records them with the run.",
+            {**record, "refused": True},
         )
     if anomalies:
         events.emit(events.Note(f"The data has anomalies, and they were allowed:\n{text}"))
     io_utils.write_string_file(os.path.join(folder, "report.txt"), f"{text or 'No anomalies.'}\n")
-    record = {"anomalies": [asdict(anomaly) for anomaly in anomalies], "allowed": bool(anomalies)}
     written = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
     io_utils.write_string_file(os.path.join(folder, "report.json"), written)
     write_baseline(baseline_folder, statistics)

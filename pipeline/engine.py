@@ -29,14 +29,15 @@ from tfx.utils.path_utils import serving_model_path
 from components import events
 from components.publish import latest, pushed_by
 from components.serve_check import FILE_NAME as SERVE_CHECK
-from components.tracking.models import candidate, champion
+from components.tracking.models import candidate, champion, facts
 from components.tracking.tracker import Part, Tracker, identity_of
 from components.trainer import HISTORY
 from components.verdict import FILE_NAME as VERDICT
 from components.verdict import Verdict
 from models.task import get_task
 from pipeline.config import Config, without_password
-from pipeline.errors import BertlineError
+from pipeline.data_sight import DataSight
+from pipeline.errors import AnomaliesError, BertlineError, cause_of
 from pipeline.executions import Output, StepExecutions, why_again
 from pipeline.summary import Summary, majority
 
@@ -57,6 +58,8 @@ class LocalEngine(LocalDagRunner):
         """What the evaluator found; none before it has run."""
         self.history: Path | None = None
         """The learning curve; none before the Trainer has run."""
+        self._step: str | None = None  # that is at work
+        self._data_sight = DataSight(config, self._say)
         self.run_id = datetime.datetime.now().isoformat()
         self.summary = Summary(
             name=config.name,
@@ -126,7 +129,9 @@ class LocalEngine(LocalDagRunner):
             status, summary.status = "KILLED", "interrupted"
             raise
         except BaseException as error:
-            summary.status, summary.error = "failed", str(error)
+            summary.status, summary.error, summary.failed_step = "failed", str(error), self._step
+            if refused := cause_of(error, AnomaliesError):
+                self._data_sight.refused(refused.judgement, self._tracker)
             raise
         finally:
             self._tracker.finish(status, summary.tags())
@@ -136,7 +141,10 @@ class LocalEngine(LocalDagRunner):
                 summary.write(self._config)
 
     def _note_step(self, event: events.Event) -> None:
-        if isinstance(event, events.StepFinished):
+        if isinstance(event, events.StepStarted):
+            self._step = event.name
+        elif isinstance(event, events.StepFinished):
+            self._step = None
             logging.info("step %s: %s", event.name, "cached" if event.cached else "; ".join(event.reasons))
             self.summary.steps.append(
                 {
@@ -147,10 +155,18 @@ class LocalEngine(LocalDagRunner):
                 }
             )
 
+    def _say(self, sentence: str) -> None:
+        """A note; but of several runs over the same data, one is enough."""
+        steps = self.summary.steps
+        if not (self._part and steps and steps[-1]["cached"]):
+            events.emit(events.Note(sentence))
+
     def _learn_from(self, step: str, outputs: Mapping[str, Output]) -> None:
         """Takes into the summary what a step has found out; a cached step has found out the same."""
         summary, tracker = self.summary, self._tracker
-        tracker.keep_outputs(step, {key: output.uri for key, output in outputs.items()})
+        folders = {key: output.uri for key, output in outputs.items()}
+        tracker.keep_outputs(step, folders)
+        self._data_sight.learn_from(step, folders, tracker)
         if step == "Ingest":
             report = json.loads(Path(outputs["report"].uri, "report.json").read_text())
             tracker.log_data(report)
@@ -168,6 +184,9 @@ class LocalEngine(LocalDagRunner):
             if summary.steps[-1]["cached"]:
                 tracker.log_history(self.history)
             folder = serving_model_path(outputs["model"].uri)
+            size = facts(folder)
+            tracker.keep("model.json", json.dumps(size, indent=1))
+            tracker.measure({"model/parameters": size["parameters"], "model/bytes": size["bytes"]})
             tracker.register(lambda: candidate(self._config, folder))
         elif step == "Evaluator":
             self.verdict = verdict = Verdict.from_json(Path(outputs["evaluation"].uri, VERDICT).read_text())

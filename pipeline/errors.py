@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 
 class BertlineError(Exception):
@@ -15,6 +15,18 @@ class BertlineError(Exception):
 
 class TrainingDivergedError(BertlineError):
     """The loss is no longer finite. Of several trainings it is the end of this one, and not of the others."""
+
+
+class AnomaliesError(BertlineError):
+    """The data is not what it should be, and nothing is learned from it.
+
+    Args:
+      judgement: what was found, in plain values, as the data gate writes it down for data that passes.
+    """
+
+    def __init__(self, message: str, judgement: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.judgement = judgement
 
 
 Kind = TypeVar("Kind", bound=BertlineError)

@@ -77,9 +77,10 @@ class Study:
                 raise
             except BaseException as error:
                 self.summary.status, self.summary.error = "failed", str(error)
+                self.summary.failed_step = self.step or None
                 raise
             finally:
-                self.tracker.finish(status, {"status": self.summary.status, **self.tags})
+                self.tracker.finish(status, {"status": self.summary.status, **self.summary.failure_tags(), **self.tags})
                 self.summary.mlflow_run_id = self.tracker.mlflow_run_id
                 self.summary.tracking_problem = self.tracker.problem
                 self.summary.seconds = round(time.perf_counter() - self._began, 1)

@@ -24,6 +24,8 @@ class Summary:
     status: str = "running"
     """running, succeeded, failed or interrupted. A refused model is a success of the line: see `blessed`."""
     error: str | None = None
+    failed_step: str | None = None
+    """At which the line stopped."""
     rows: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
     slices: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -69,7 +71,13 @@ class Summary:
             "reasons": "; ".join(self.reasons) or "none",
             **self.pushed_tags(),
             "anomalies_allowed": str(self.anomalies_allowed).lower(),
+            **self.failure_tags(),
         }
+
+    def failure_tags(self) -> dict[str, str]:
+        """Why a run failed, and where; nothing of one that did not."""
+        found = {"error": self.error, "failed_step": self.failed_step}
+        return {name: value for name, value in found.items() if value}
 
     def pushed_tags(self) -> dict[str, str]:
         return {

@@ -56,6 +56,7 @@ def description(context: Context, model: Any) -> dict[str, Any]:
     sections = {"pretraining": context.pretraining, "translation": context.translation}
     return {
         "size": asdict(sized.size),
+        "parameters": model.count_params(),
         "crf": context.crf,
         **{name: section.model_dump(mode="json", exclude_defaults=True) for name, section in sections.items()},
     }

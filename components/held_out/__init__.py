@@ -6,7 +6,7 @@
     scores.py       every metric again, with the interval that a bootstrap gives it
     outcomes.py     which answers are right, the worst mistakes, what changed between two models
     curves.py       what the pictures of plots.py are drawn from; translation_plots.py has those of translations
-    error_table.py  the worst mistakes as a page
+    error_records.py  the worst mistakes as plain values
 
 Reading needs no TensorFlow.
 """

@@ -1,4 +1,4 @@
-"""Which files of a run's steps are kept with its record, and what is drawn from them."""
+"""Which files of a run's steps are kept with its record, and what is drawn from them, as pictures and as pages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pipeline.config import Config
+
 HISTORY = "history.jsonl"
+_VERDICT, _ROWS = "verdict.json", "evaluation/rows.parquet"
 _MOST_BYTES = 200 << 20
 
 
@@ -27,7 +30,8 @@ _OF_STEP: Mapping[str, tuple[Kept, ...]] = {
         Kept("report", "report.json", "data/report.json"),
         Kept("report", "quarantine.jsonl", "data/quarantine.jsonl", has_texts=True),
     ),
-    "StatisticsGen": (Kept("statistics", "*/FeatureStats.pb", "data/statistics/{folder}.pb"),),
+    # The most frequent texts are among them.
+    "StatisticsGen": (Kept("statistics", "*/FeatureStats.pb", "data/statistics/{folder}.pb", has_texts=True),),
     "Schema": (Kept("schema", "schema.pbtxt", "data/schema.pbtxt"),),
     "ExampleValidator": (
         Kept("anomalies", "report.json", "data/anomalies.json"),
@@ -36,8 +40,8 @@ _OF_STEP: Mapping[str, tuple[Kept, ...]] = {
     "Vocabulary": (Kept("vocabulary", "vocab.txt", "vocab.txt"),),
     "Trainer": (Kept("model_run", HISTORY, f"training/{HISTORY}", ("learning_curves",)),),
     "Evaluator": (
-        Kept("evaluation", "verdict.json", "verdict.json", ("confusion_matrix",)),
-        Kept("evaluation", "rows.parquet", "evaluation/rows.parquet", ("rows",), has_texts=True),
+        Kept("evaluation", "verdict.json", _VERDICT, ("confusion_matrix",)),
+        Kept("evaluation", "rows.parquet", _ROWS, ("rows",), has_texts=True),
     ),
     "ServeCheck": (Kept("served", "serve_check.json", "serve_check.json"),),
     "Prune": (Kept("report", "prune.json", "prune.json", ("heads",)),),
@@ -60,6 +64,39 @@ def files_of(step: str, outputs: Mapping[str, str], *, texts: bool) -> Iterator[
 def draw(kind: str, path: Path) -> dict[str, Any]:
     """Pictures (matplotlib's figures) and texts by their names in MLflow."""
     return _DRAWN[kind](path)
+
+
+class MadePage(NamedTuple):
+    """A page, its name among the files of the run, and what it is about in a word."""
+
+    name: str
+    title: str
+    html: str
+
+
+def page_of(step: str, config: Config) -> dict[str, Any] | None:
+    """What `make_page` is to be told beside the files of a step; None where a step has no page."""
+    if step != "Evaluator":
+        return None
+    asked = config.evaluation.model_dump(include={"thresholds", "slice_thresholds", "min_slice_rows"})
+    return {"pipeline": config.name, "bounds": asked}
+
+
+def make_page(paths: Mapping[str, Path], told: Mapping[str, Any]) -> MadePage:
+    """The page of an evaluation.
+
+    Args:
+      paths: of the step's files, by their names in MLflow.
+      told: what `page_of` gave.
+    """
+    from components.held_out.rows import HeldOutRows
+    from components.sight.results import PAGE, Bounds, results_of
+    from components.sight.results_page import results_page
+    from components.verdict import Verdict
+
+    rows = HeldOutRows.read(paths[_ROWS]) if _ROWS in paths else None
+    results = results_of(Verdict.from_json(paths[_VERDICT].read_text()), rows, Bounds(**told["bounds"]))
+    return MadePage(PAGE, "evaluation", results_page(results, told["pipeline"]).html)
 
 
 def timeline_of(steps: Sequence[Mapping[str, Any]]) -> Any:
@@ -85,13 +122,12 @@ def _confusion_matrix(path: Path) -> dict[str, Any]:
 
 
 def _rows(path: Path) -> dict[str, Any]:
-    from components.held_out.error_table import error_json, error_table
+    from components.held_out.error_records import error_json
     from components.held_out.plots import pictures
     from components.held_out.rows import HeldOutRows
 
     rows = HeldOutRows.read(path)
-    errors = {"evaluation/worst.html": error_table(rows), "evaluation/worst.json": error_json(rows)}
-    return {**pictures(rows), **errors}
+    return {**pictures(rows), "evaluation/worst.json": error_json(rows)}
 
 
 def _heads(path: Path) -> dict[str, Any]:

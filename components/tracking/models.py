@@ -22,6 +22,17 @@ def candidate(config: Config, folder: str | Path) -> Operation:
     return {**_described(config.name, Path(folder), model_digest(folder), (CANDIDATE,)), **sample}
 
 
+def facts(folder: str | Path) -> dict[str, Any]:
+    """How large a model is: its parameters, what shapes it, and the bytes of its folder; for people who compare runs."""
+    described = read_card(folder).get("model", {})
+    files = [path for path in Path(folder).rglob("*") if path.is_file()]
+    return {
+        "parameters": described.get("parameters"),
+        "sizes": described.get("size", {}),
+        "bytes": sum(path.stat().st_size for path in files),
+    }
+
+
 def champion(name: str, pushed: Pushed) -> Operation:
     """The version that servers load."""
     digest = pushed.card.get("digest") or model_digest(pushed.path)

@@ -28,6 +28,8 @@ _FOR_GOOD = ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALR
 _TOO_MUCH = (400, 413, 414, 415, 422)  # of HTTP: a proxy that does not let so large a file through never will
 _DEFAULT = "MLFLOW_TRACKING_URI"
 _PARENT = "mlflow.parentRunId"  # by which MLflow's own pages show one run under another
+_NOTE = "mlflow.note.content"  # its description of a run
+_PAGE, _PAGES = "page.", "Pages: "
 _MAX_PARAM, _MAX_TAG, _MAX_KEY, _BATCH = 6000, 5000, 250, 100
 
 
@@ -205,6 +207,27 @@ class Store:
             log = self.client.log_text if isinstance(picture, str) else self.client.log_figure
             log(state.mlflow_run_id, picture, name)
 
+    def _make_page(self, entry: Entry, operation: Operation, state: State) -> None:
+        paths = {name: _kept(entry, {"file": file}) for name, file in operation["files"].items()}
+        made = files.make_page(paths, operation["told"])
+        self.client.log_text(state.mlflow_run_id, made.html, made.name)
+        self._lead_to(state, made.name, made.title)
+
+    def _link(self, entry: Entry, operation: Operation, state: State) -> None:
+        self._lead_to(state, operation["name"], operation["title"])
+
+    def _lead_to(self, state: State, name: str, title: str) -> None:
+        """The run's description, which MLflow's pages show first, leads to a page among its files."""
+        run_id = str(state.mlflow_run_id)
+        tags = self.client.get_run(run_id).data.tags
+        pages = {key.removeprefix(_PAGE): path for key, path in tags.items() if key.startswith(_PAGE)} | {title: name}
+        place = f"#/experiments/{state.experiment_id}/runs/{run_id}/artifacts"
+        links = ", ".join(f"[{what}]({place}/{path})" for what, path in sorted(pages.items(), key=lambda page: page[1]))
+        written = tags.get(_NOTE, "")
+        # What somebody has written there is left alone.
+        note = {_NOTE: f"{_PAGES}{links}"} if not written or written.startswith(_PAGES) else {}
+        self._set_tags(run_id, {f"{_PAGE}{title}": name, **note})
+
     def _log_inputs(self, entry: Entry, operation: Operation, state: State) -> None:
         from mlflow.entities import Dataset, DatasetInput, InputTag
 
@@ -293,6 +316,8 @@ class Store:
         "tags": _tag,
         "file": _log_file,
         "picture": _draw,
+        "page": _make_page,
+        "link": _link,
         "inputs": _log_inputs,
         "step": _log_step,
         "steps": _log_steps,

@@ -15,7 +15,7 @@ from typing import Any
 from components import events
 from components.store import files_folder
 from components.tracking import system
-from components.tracking.files import files_of
+from components.tracking.files import files_of, page_of
 from components.tracking.journal import KILLED, Journal, Operation, now, resumable
 from components.tracking.names import valid_name
 from components.tracking.process import Sender
@@ -145,14 +145,16 @@ class Tracker:
         self.measure({**rows, **others})
 
     def keep_outputs(self, step: str, outputs: Mapping[str, str]) -> None:
-        """What of a step's artifacts is to be looked at, as files and pictures of the run.
+        """What of a step's artifacts is to be looked at, as files, pictures and pages of the run.
 
         Args:
           outputs: the folder of each artifact.
         """
         with self._guarded():
-            for path, name, pictures in files_of(step, outputs, texts=self._config.tracking.texts):
-                self._keep(path, name, pictures)
+            found = files_of(step, outputs, texts=self._config.tracking.texts)
+            kept = {name: self._keep(path, name, pictures) for path, name, pictures in found}
+            if kept and (told := page_of(step, self._config)):
+                self._append({"do": "page", "files": kept, "told": told})
 
     def register(self, described: Callable[[], Operation], *, run: str | None = None) -> None:
         """A model, for the registry.
@@ -174,6 +176,11 @@ class Tracker:
         with self._guarded():
             if self._journal:
                 self._append({"do": "file", "file": self._journal.keep_text(text, name), "name": name})
+
+    def keep_page(self, name: str, title: str, page: str) -> None:
+        """A page of HTML as a file of the run, to which the run's description leads by `title`, a word."""
+        self.keep(name, page)
+        self._append({"do": "link", "name": name, "title": title})
 
     def tag_part(self, key: str | None, tags: Mapping[str, str]) -> None:
         """Tags of a run that stands under this one."""
@@ -323,12 +330,15 @@ class Tracker:
         if metrics:
             self._append({"do": "metrics", "metrics": metrics})
 
-    def _keep(self, path: Path, name: str, pictures: tuple[str, ...]) -> None:
-        if self._journal:
-            kept = self._journal.keep(path)
-            self._append({"do": "file", "file": kept, "name": name})
-            for kind in pictures:
-                self._append({"do": "picture", "kind": kind, "file": kept})
+    def _keep(self, path: Path, name: str, pictures: tuple[str, ...]) -> str:
+        """By which name the journal has it; nothing where there is no journal."""
+        if not self._journal:
+            return ""
+        kept = self._journal.keep(path)
+        self._append({"do": "file", "file": kept, "name": name})
+        for kind in pictures:
+            self._append({"do": "picture", "kind": kind, "file": kept})
+        return kept
 
     def _append(self, operation: Operation) -> None:
         with self._guarded():

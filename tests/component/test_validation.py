@@ -22,7 +22,7 @@ from components.ingest.rows import sort_row
 from components.schema import labels_of, read_schema
 from components.validation import DataGate, SchemaFromConfig, gate, make_schema, read_baseline
 from pipeline.config import DataConfig, LabelKind, ValidationConfig
-from pipeline.errors import BertlineError
+from pipeline.errors import AnomaliesError, BertlineError
 
 BOUNDS = ValidationConfig()
 DATA = DataConfig(train="train.csv", eval="eval.csv")
@@ -224,11 +224,13 @@ def pass_gate(data: Data, tmp_path: Path, allow: bool = False) -> dict:
 
 
 def test_a_refused_run_leaves_the_baseline_as_it_was(clean, tmp_path):
-    assert pass_gate(clean, tmp_path) == {"anomalies": [], "allowed": False}
+    assert pass_gate(clean, tmp_path) == {"anomalies": [], "allowed": False, "drift": []}
     assert (tmp_path / "out" / "report.txt").read_text() == "No anomalies.\n"
     before = (tmp_path / "baseline" / "statistics.pb").read_bytes()
-    with pytest.raises(BertlineError, match="(?s)text lengths moved.*--allow-anomalies"):
+    with pytest.raises(AnomaliesError, match="(?s)text lengths moved.*--allow-anomalies") as refused:
         pass_gate(Data(train=balanced(400, LONG), eval=balanced(40)), tmp_path)
+    assert refused.value.judgement["refused"]
+    assert [found["feature"] for found in refused.value.judgement["anomalies"]] == ["words"]
     assert (tmp_path / "baseline" / "statistics.pb").read_bytes() == before
     assert [path.name for path in (tmp_path / "baseline").iterdir()] == ["statistics.pb"]
 
@@ -241,7 +243,12 @@ def test_an_allowed_run_is_recorded_and_becomes_the_baseline(clean, tmp_path):
     assert record["allowed"] and [anomaly["feature"] for anomaly in record["anomalies"]] == ["words"]
     assert "text lengths moved" in (tmp_path / "out" / "report.txt").read_text()
     assert "they were allowed" in notes[0].text
-    assert pass_gate(longer, tmp_path) == {"anomalies": [], "allowed": False}
+    drift = {(found["split"], found["feature"]): found for found in record["drift"]}
+    assert set(drift) == {(split, name) for split in ("train", "eval") for name in ("label", "words")}
+    assert drift["train", "words"]["value"] > drift["train", "words"]["bound"] == 0.1
+    assert drift["train", "words"]["measure"] == "Jensen-Shannon divergence" and drift["eval", "words"]["value"] == 0
+    again = pass_gate(longer, tmp_path)
+    assert again["anomalies"] == [] and not again["allowed"] and {found["value"] for found in again["drift"]} == {0}
     assert set(read_baseline(tmp_path / "baseline")) == {"train", "eval"}
 
 

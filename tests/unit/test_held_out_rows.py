@@ -29,11 +29,16 @@ def test_reading_takes_no_tensorflow(tmp_path):
     random_rows("classification", 20).write(tmp_path / FILE_NAME)
     script = """
 import sys
-from components.held_out import error_table, outcomes, plots, scores
+from components.held_out import error_records, outcomes, plots, scores
 from components.held_out.rows import HeldOutRows
+from components.sight import data_page, results_page
+from components.sight.results import Bounds, results_of
+from components.verdict import Verdict
 rows = HeldOutRows.read(sys.argv[1])
+verdict = Verdict(blessed=True, reasons=[], metrics=scores.scores(rows), slices={})
+results_page.results_page(results_of(verdict, rows, Bounds()), "x")
 scores.bootstrap(rows, rows, draws=5), outcomes.flips(rows, rows)
-error_table.error_table(rows), plots.pictures(rows)
+error_records.error_json(rows), plots.pictures(rows)
 print([name for name in sys.modules if name.split(".")[0] in ("tensorflow", "tfx", "apache_beam", "keras")])
 """
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)

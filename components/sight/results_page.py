@@ -1,0 +1,141 @@
+"""What an evaluator found as a page, and as the parts of another page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from components.sight.confusion import matrix, most_mixed
+from components.sight.drawing import scale_of, whisker
+from components.sight.page import SCRIPT, Page, render
+from components.sight.results import Results, Score, Slice
+
+_MOST_MIXED = 10
+_BAR = 200  # the width of a picture in a table, in its own units
+
+
+def results_page(results: Results, name: str) -> Page:
+    """Args: name: of the pipeline."""
+    view = results_view(results)
+    parts = [
+        ("metrics", "Metrics"),
+        *([("slices", "Slices")] if view["slices"] else []),
+        *([("classes", "Classes")] if view["classes"] else []),
+        *([("errors", "Mistakes")] if view["errors"] or view["matrix"] else []),
+    ]
+    title = f"{name} on {results.rows:,} held-out rows"
+    template = Path(__file__).with_name("results.html")
+    return render(template, {"title": title, "parts": parts, "results_view": view}, scripts=[SCRIPT])
+
+
+def results_view(results: Results) -> dict[str, Any]:
+    """All that the parts of `results_parts.html` show, ready to be shown."""
+    confusion = results.confusion
+    has_intervals = any(score.low is not None for score in results.scores)
+    return {
+        "blessed": results.blessed,
+        "reasons": results.reasons,
+        "notes": results.notes,
+        "metrics": [_metric(score, results) for score in results.scores],
+        "has_bounds": any(score.bound is not None for score in results.scores),
+        "has_before": any(score.before is not None for score in results.scores),
+        "explanation": _explanation(results) if has_intervals else "",
+        "slices": list(_slice_tables(results)),
+        "classes": _classes(results),
+        "class_scores": list(next(iter(results.classes.values()), {})),
+        "matrix": matrix(confusion) if confusion else None,
+        "mixed": [
+            {"true": pair.true, "answered": pair.answered, "count": f"{pair.rows:,}", "share": f"{pair.share:.1%}"}
+            for pair in (most_mixed(confusion, _MOST_MIXED) if confusion and len(confusion.labels) > 2 else ())
+        ],
+        "errors": [_error(record, results.text_keys) for record in results.errors],
+        "text_keys": results.text_keys,
+    }
+
+
+def shown(value: float | None, signed: bool = False) -> str:
+    if value is None:
+        return "–"
+    return f"{value:+.4f}" if signed else f"{value:.4f}"
+
+
+def interval(low: float | None, high: float | None, signed: bool = False) -> str:
+    return "" if low is None or high is None else f"[{shown(low, signed)}, {shown(high, signed)}]"
+
+
+def _metric(score: Score, results: Results) -> dict[str, Any]:
+    chance = f"always {results.majority[0]!r}: {results.majority[1]:.4f}" if results.majority else ""
+    return {
+        "name": score.metric,
+        "is_lower": score.metric in results.less_is_better,
+        "value": shown(score.value),
+        "interval": interval(score.low, score.high),
+        "bound": "" if score.bound is None else f"{score.bound:g}",
+        "keeps": score.keeps,
+        "before": "" if score.before is None else shown(score.before),
+        "change": {"told": _change(score), "interval": "", "verdict": ""},
+        "note": chance if score.metric == "accuracy" else "",
+    }
+
+
+def _change(score: Score) -> str:
+    return "" if score.value is None or score.before is None else shown(score.value - score.before, signed=True)
+
+
+def _explanation(results: Results) -> str:
+    return (
+        f"In brackets the {results.level:.0%} interval, by bootstrap over the held-out rows: how far it would move"
+        " with other rows of the same kind. Another seed of the same training may differ by more."
+    )
+
+
+def _slice_tables(results: Results) -> Iterator[dict[str, Any]]:
+    """One a metric, those with a bound first, each on a scale of its own."""
+    for overall in results.scores:
+        found = [(part, score) for part in results.slices for score in part.scores if score.metric == overall.metric]
+        if not found:
+            continue
+        ends = [end for _, score in found for end in (score.value, score.low, score.high)]
+        bounds = [score.bound for _, score in found if score.bound is not None]
+        scale = scale_of([*ends, overall.value, *bounds])
+        yield {
+            "metric": overall.metric,
+            "begin": f"{scale.begin:.3g}",
+            "end": f"{scale.end:.3g}",
+            "overall": None if overall.value is None else scale.place(overall.value, _BAR),
+            "told": shown(overall.value),
+            "bound": scale.place(bounds[0], _BAR) if bounds else None,
+            "bound_told": f"{bounds[0]:g}" if bounds else "",
+            "rows": [_slice_row(part, score, scale) for part, score in found],
+        }
+
+
+def _slice_row(part: Slice, score: Score, scale: Any) -> dict[str, Any]:
+    return {
+        "name": part.name,
+        "count": f"{part.rows:,}",
+        "is_small": not part.judged,
+        "value": shown(score.value),
+        "interval": interval(score.low, score.high),
+        "keeps": score.keeps,
+        "bar": whisker(scale, score.value, score.low, score.high, _BAR),
+    }
+
+
+def _classes(results: Results) -> list[dict[str, Any]]:
+    found = []
+    for name, scores in results.classes.items():
+        *values, counted = scores.values()
+        found.append({"name": name, "cells": [*map(shown, values), "–" if counted is None else f"{counted:,.0f}"]})
+    return found
+
+
+def _error(record: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    texts = [" / ".join(text) if isinstance(text, list) else text for text in (record[key] for key in keys)]
+    return {
+        "expected": record["expected"],
+        "answered": record["answered"],
+        "badness": f"{record['badness']:.3f}",
+        "texts": texts,
+    }
