@@ -20,6 +20,7 @@ from pipeline.config_file import load, preset_names
 from pipeline.errors import BertlineError
 from pipeline.manifests_command import manifests
 from pipeline.prune_command import prune
+from pipeline.report_command import report
 from pipeline.runs_command import compare, runs
 from pipeline.serve_command import serve
 from pipeline.server_options import Server, server_options
@@ -69,6 +70,7 @@ def main() -> None:
     bertline compile data.yaml    writes the line for Kubeflow or Vertex; submit starts it
     bertline runs                 lists what was run, and what each changed
     bertline compare --last 2     tells what differs between runs, and how sure that is
+    bertline report --last        writes a page about a run, for others to read
     bertline ui                   shows all runs in MLflow's own pages
     bertline predict "some text"  asks the model that was pushed last
     bertline serve                answers gRPC and REST, as TensorFlow Serving does
@@ -313,6 +315,7 @@ main.add_command(rollback)
 main.add_command(lineage)
 main.add_command(runs)
 main.add_command(compare)
+main.add_command(report)
 main.add_command(ui)
 main.add_command(sync)
 main.add_command(watch)

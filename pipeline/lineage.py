@@ -16,7 +16,7 @@ from pipeline.errors import BertlineError
 from pipeline.run_store import store_of
 from pipeline.storage import AnyPath
 
-_SHOWN_PARAMS = (
+SHOWN_PARAMS = (
     "data.path", "data.train", "data.eval", "model.checkpoint", "model.size", "text.seq_len", "training.epochs",
     "training.batch_size", "training.learning_rate", "training.seed",
 )  # fmt: skip
@@ -68,7 +68,7 @@ def told(found: Mapping[str, Any]) -> str:
         "MLflow run": f"{found['mlflow_run_id']}  in {found['mlflow_uri']}" if found["mlflow_run_id"] else found["problem"],
         "commit": found.get("commit"),
         "config": found.get("config"),
-        **{f"  {name}": params[name] for name in _SHOWN_PARAMS if params.get(name, "None") != "None"},
+        **{f"  {name}": params[name] for name in SHOWN_PARAMS if params.get(name, "None") != "None"},
         **{name: f"{value:.4f}" for name, value in found.get("metrics", {}).items() if name != "rows"},
     }
     width = max(map(len, facts))

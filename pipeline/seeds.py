@@ -108,6 +108,8 @@ def _push(config: Config, best: SeedRun, study: Study, again_from: str | None) -
     best.pushed = summary.pushed_version is not None
     study.tracker.tag_part(best.run_id, summary.pushed_tags())
     study.tags |= summary.pushed_tags()
+    if summary.serve_check:
+        study.tracker.keep("serve_check.json", json.dumps(summary.serve_check, indent=1))
     if newest := latest(config.push_path):
         study.tracker.register(lambda: champion(config.name, newest), run=best.run_id)
     return summary

@@ -38,11 +38,14 @@ class Read(HTMLParser):
     def count(self, tag: str) -> int:
         return sum(found == tag for found, _ in self.tags)
 
+    def rows(self, name: str) -> list[list[str]]:
+        """The rows of all tables that begin with a cell."""
+        every = [[cell.strip() for cell in row] for table in self.tables for row in table]
+        return [row for row in every if row and row[0] == name]
+
     def row(self, name: str) -> list[str]:
-        """The first row of any table that begins with a cell."""
-        return next(
-            [cell.strip() for cell in row] for table in self.tables for row in table if row and row[0].strip() == name
-        )
+        """The first of them."""
+        return self.rows(name)[0]
 
 
 def assert_self_contained(html: str) -> None:

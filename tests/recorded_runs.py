@@ -24,14 +24,15 @@ BEGIN = 1_760_000_000_000  # milliseconds, of the first run
 
 
 class Record:
-    """A workspace with a store of its own."""
+    """A workspace with a store of its own, or with the one of a server."""
 
-    def __init__(self, workspace: Path) -> None:
+    def __init__(self, workspace: Path, uri: str | None = None) -> None:
         self.workspace = workspace
         workspace.mkdir(parents=True, exist_ok=True)
-        self.uri = f"sqlite:///{workspace}/mlflow.db"
+        self.uri = uri or f"sqlite:///{workspace}/mlflow.db"
         self.client = MlflowClient(self.uri)
-        self.experiment = self.client.create_experiment("runs", (workspace / "mlflow-artifacts").as_uri())
+        files = None if uri else (workspace / "mlflow-artifacts").as_uri()
+        self.experiment = self.client.create_experiment("runs", files)
         self._runs = 0
 
     def run(
@@ -43,9 +44,10 @@ class Record:
         curves: Mapping[str, Sequence[float]] | None = None,
         tags: Mapping[str, str] | None = None,
         rows: HeldOutRows | None = None,
+        files: Mapping[str, str] | None = None,
         status: str = "FINISHED",
     ) -> str:
-        """Records a run that began a minute after the one before, and gives its id."""
+        """Records a run that began a minute after the one before, and gives its id; one that is RUNNING does not end."""
         began = BEGIN + 60_000 * self._runs
         self._runs += 1
         client = self.client
@@ -65,7 +67,8 @@ class Record:
             client.log_batch(run_id, metrics=measured)
         blessed = {"blessed": str(verdict.blessed).lower()} if verdict else {}
         words = {"FINISHED": "succeeded", "FAILED": "failed", "KILLED": "interrupted"}
-        told = {"pipeline": "reviews", "status": words[status], **blessed, **(tags or {})}
+        ended = {"status": words[status]} if status in words else {}
+        told = {"pipeline": "reviews", **ended, **blessed, **(tags or {})}
         for key, value in told.items():
             client.set_tag(run_id, key, value)
         if rows:
@@ -73,7 +76,10 @@ class Record:
             rows.write(path)
             client.log_artifact(run_id, str(path), "evaluation")
             path.unlink()
-        client.set_terminated(run_id, status, began + 30_000)
+        for name, text in (files or {}).items():
+            client.log_text(run_id, text, name)
+        if ended:
+            client.set_terminated(run_id, status, began + 30_000)
         return run_id
 
 

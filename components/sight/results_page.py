@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from components.sight.confusion import matrix, most_mixed
 from components.sight.drawing import scale_of, whisker
@@ -12,6 +12,8 @@ from components.sight.page import SCRIPT, Page, render
 from components.sight.results import Results, Score, Slice
 
 _MOST_MIXED = 10
+_MOST_SLICES, _MOST_CLASSES = 100, 200  # that a page shows, the largest ones
+Found = TypeVar("Found")
 _BAR = 200  # the width of a picture in a table, in its own units
 
 
@@ -33,6 +35,9 @@ def results_view(results: Results) -> dict[str, Any]:
     """All that the parts of `results_parts.html` show, ready to be shown."""
     confusion = results.confusion
     has_intervals = any(score.low is not None for score in results.scores)
+    slices = _largest(results.slices, [part.rows for part in results.slices], _MOST_SLICES)
+    counts = [list(found.values())[-1] or 0 for found in results.classes.values()]
+    classes = dict(_largest(tuple(results.classes.items()), counts, _MOST_CLASSES))
     return {
         "blessed": results.blessed,
         "reasons": results.reasons,
@@ -41,8 +46,10 @@ def results_view(results: Results) -> dict[str, Any]:
         "has_bounds": any(score.bound is not None for score in results.scores),
         "has_before": any(score.before is not None for score in results.scores),
         "explanation": _explanation(results) if has_intervals else "",
-        "slices": list(_slice_tables(results)),
-        "classes": _classes(results),
+        "slices": list(_slice_tables(results, slices)),
+        "slices_left_out": len(results.slices) - len(slices),
+        "classes": _classes(classes),
+        "classes_left_out": len(results.classes) - len(classes),
         "class_scores": list(next(iter(results.classes.values()), {})),
         "matrix": matrix(confusion) if confusion else None,
         "mixed": [
@@ -90,10 +97,16 @@ def _explanation(results: Results) -> str:
     )
 
 
-def _slice_tables(results: Results) -> Iterator[dict[str, Any]]:
+def _largest(found: Sequence[Found], counts: Sequence[float], most: int) -> list[Found]:
+    """Those that count most, in their own order."""
+    kept = set(sorted(range(len(found)), key=lambda at: -counts[at])[:most])
+    return [each for at, each in enumerate(found) if at in kept]
+
+
+def _slice_tables(results: Results, slices: Sequence[Slice]) -> Iterator[dict[str, Any]]:
     """One a metric, those with a bound first, each on a scale of its own."""
     for overall in results.scores:
-        found = [(part, score) for part in results.slices for score in part.scores if score.metric == overall.metric]
+        found = [(part, score) for part in slices for score in part.scores if score.metric == overall.metric]
         if not found:
             continue
         ends = [end for _, score in found for end in (score.value, score.low, score.high)]
@@ -123,9 +136,9 @@ def _slice_row(part: Slice, score: Score, scale: Any) -> dict[str, Any]:
     }
 
 
-def _classes(results: Results) -> list[dict[str, Any]]:
+def _classes(classes: Mapping[str, Mapping[str, float | None]]) -> list[dict[str, Any]]:
     found = []
-    for name, scores in results.classes.items():
+    for name, scores in classes.items():
         *values, counted = scores.values()
         found.append({"name": name, "cells": [*map(shown, values), "–" if counted is None else f"{counted:,.0f}"]})
     return found

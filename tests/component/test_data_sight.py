@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pandas as pd
 import pytest
 import tensorflow_data_validation as tfdv
@@ -77,8 +76,7 @@ def test_what_is_shown_of_features_is_what_pandas_counts(statistics):
         assert (words.least, words.most) == (frame.words.min(), frame.words.max())
         assert (words.mean, words.deviation) == pytest.approx((frame.words.mean(), frame.words.std(ddof=0)))
         assert sum(bucket.count for bucket in words.buckets) == pytest.approx(len(frame), rel=0.05)
-        inside = np.mean([(bucket.low <= frame.words.median() <= bucket.high) for bucket in words.buckets])
-        assert inside > 0 and words.median == pytest.approx(frame.words.median(), abs=1)
+        assert words.median == pytest.approx(frame.words.median(), abs=1)
 
 
 def test_the_page_is_there_when_the_data_steps_are_done_and_linked_from_the_run(tmp_path, store, statistics):

@@ -8,4 +8,5 @@ def finished_line(tmp_path_factory):
     line = Line(tmp_path_factory.mktemp("line"))
     result = line.run()
     assert result.exit_code == 0, result.output
+    line.printed = result.output
     return line

@@ -1,6 +1,7 @@
 """What one run leaves behind: the model, the numbers and the record agree with each other."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import tensorflow_text  # noqa: F401
 import tensorflow_transform as tft
 from click.testing import CliRunner
 from mlflow.tracking import MlflowClient
+from pages import Read, assert_accessible, assert_self_contained
 from sklearn import metrics as sklearn_metrics
 
 from components.encoder_run import find_pushing_run
@@ -116,6 +118,43 @@ def test_mlflow_shows_config_curves_slices_and_confusion_matrix(finished_line):
     assert run.data.metrics["class/good/f1"] == pytest.approx(summary["classes"]["good"]["f1"])
     artifacts = {file.path for file in client.list_artifacts(run.info.run_id)}
     assert {"config.json", "verdict.json", "confusion_matrix.png", "learning_curves.png"} <= artifacts
+
+
+def test_the_page_of_the_data_is_named_before_the_training_and_kept_with_the_run(finished_line):
+    path, printed = finished_line.workspace / "pipelines" / "tiny" / "data.html", finished_line.printed
+    assert 0 < printed.index(str(path)) < printed.index("epoch 1: held-out loss")
+    page = Read(path.read_text())
+    texts, labels = raw_rows(finished_line, "train")
+    assert page.row("good")[1].split()[0] == str(labels.count(b"good")) and page.row("to train")[1] == str(len(texts))
+    assert page.row("web")[3].split()[0].isdigit()  # of a column that is sliced by
+    client = MlflowClient(f"sqlite:///{finished_line.workspace}/mlflow.db")
+    tags = client.get_run(finished_line.summary["mlflow_run_id"]).data.tags
+    assert (tags["page.data"], tags["page.evaluation"]) == ("data/page.html", "evaluation/page.html")
+    assert "/artifacts/data/page.html)" in tags["mlflow.note.content"]
+
+
+def test_the_report_of_a_run_is_whole_and_agrees_with_what_the_run_left(finished_line, tmp_path):
+    told = finished_line.call("report", "--last", "--json", "-o", str(tmp_path / "report.html"))
+    found, summary = json.JSONDecoder().raw_decode(told.output)[0], finished_line.summary
+    assert found["notes"] == {} and found["head"]["run_id"] == summary["mlflow_run_id"]
+    assert {score["metric"]: score["value"] for score in found["results"]["scores"]} == pytest.approx(
+        {name: value for name, value in summary["metrics"].items() if name != "rows"}
+    )
+    assert {part["name"] for part in found["results"]["slices"]} == set(summary["slices"])
+    assert found["data"]["kept"] == {split: summary["rows"][split] for split in ("train", "eval")}
+    assert [step["name"] for step in found["cost"]["steps"]] == [step["name"] for step in summary["steps"]]
+    assert found["cost"]["served"]["median_ms"] == summary["serve_check"]["median_ms"]
+    folder = Path(summary["pushed_path"])
+    weights = tf.train.load_checkpoint(str(folder / "variables" / "variables")).get_variable_to_shape_map()
+    named = [name for name in weights if "save_counter" not in name and "OBJECT_GRAPH" not in name]
+    assert found["model"]["parameters"] == sum(int(np.prod(weights[name])) for name in named)
+    assert (found["model"]["sizes"]["layers"], found["model"]["sizes"]["hidden"]) == (1, 32)
+    assert found["lineage"]["pushed_digest"] == summary["pushed_digest"]
+    assert found["lineage"]["registered"] == [{"name": "tiny", "version": "1", "aliases": ["candidate", "champion"]}]
+    page = (tmp_path / "report.html").read_text()
+    assert_self_contained(page)
+    assert_accessible(page)
+    assert Read(page).row("pushed version")[1].startswith("1 ")
 
 
 def measured(shares, labels, classes):

@@ -129,6 +129,20 @@ def test_only_the_best_seed_is_pushed(seeds):
     assert parent.data.tags["pushed_digest"] == model_digest(seeds.summary["pushed_path"])
 
 
+def test_the_report_of_a_study_has_its_seeds_and_is_about_the_best(seeds):
+    told = seeds.line.call("report", seeds.summary["mlflow_run_id"], "--json")
+    found = json.JSONDecoder().raw_decode(told.output)[0]
+    best, _ = best_and_other(seeds)
+    _, children = parent_and_children(seeds.line, seeds.summary["mlflow_run_id"])
+    assert [part["title"] for part in found["study"]["parts"]] == ["seed 42", "seed 7"]
+    assert found["study"]["best"] == next(run.info.run_id for run in children if run.data.tags["seed"] == str(best))
+    assert found["head"]["pushed_version"] == "1" and found["study"]["mean"] == pytest.approx(
+        seeds.summary["seeds"]["spread"]["mean"]
+    )
+    assert len(found["curves"]["train/loss"]) == 2 and found["data"]["judged"] == "accepted"
+    assert found["cost"]["served"]["blessed"]  # which only the best one was asked for
+
+
 def test_the_console_ends_with_a_line_a_seed_and_the_mean(seeds):
     spread = seeds.summary["seeds"]["spread"]
     table = seeds.outcome.output.partition("collapsed")[2].splitlines()

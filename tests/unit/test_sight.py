@@ -200,6 +200,19 @@ def test_bounds_are_kept_or_not_as_the_evaluator_judges():
     assert "too few to be judged" in html and "not kept" in html and "the dashed one the bound of slices, 0.2" in html
 
 
+def test_of_very_many_slices_and_classes_the_largest_are_shown():
+    rows = random_rows("classification", 40)
+    names = [f"source={at}" for at in range(300)]
+    slices = {name: {"accuracy": 0.5, "rows": 400.0 if at == 299 else 1.0} for at, name in enumerate(names)}
+    classes = {f"class {at}": {"precision": 0.1, "recall": 0.2, "f1": 0.3, "rows": float(at)} for at in range(300)}
+    found = results_of(verdict_of(rows, slices=slices, per_class=classes), rows, Bounds())
+    assert len(found.slices) == len(found.classes) == 300
+    html = results_page(found, "x").html
+    assert "200 smaller slices are not shown" in html and "100 rarer classes are not shown" in html
+    page = Read(html)
+    assert page.row("source=299") and page.row("class 299") and not page.rows("class 0") and not page.rows("source=150")
+
+
 def test_results_without_rows_say_so_and_have_no_intervals():
     rows = random_rows("classification", 40)
     found = results_of(

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
+from pages import Read
+from recorded_runs import Record, answers, judged
 from recording import config_in, history, runs_of, send, step, tracked
 from tiny_training import TASK, build, losses, rows, settings
 from tracking_server import Losing, Refusing, TrackingServer, listening
@@ -16,6 +18,7 @@ from components.tracking.journal import journals
 from components.tracking.sync import left_in, send_all
 from components.tracking.tracker import Tracker
 from models.training import train
+from pipeline.report import report_page
 
 EPOCHS = 8
 
@@ -190,3 +193,13 @@ def test_two_pipelines_at_once_share_one_new_store(tmp_path):
     for run in runs:
         found = MlflowClient(uri).get_metric_history(run.info.run_id, "train/loss")
         assert sorted(metric.step for metric in found) == list(range(1, 301)) and run.info.status == "FINISHED"
+
+
+def test_the_report_of_a_run_brings_its_files_from_the_server(server, tmp_path, monkeypatch):
+    answered = answers(right=0.9, texts={0: "<b>far away"})
+    record = Record(tmp_path / "elsewhere", server.uri)
+    run_id = record.run("far", verdict=judged(answered), rows=answered, files={"model.json": '{"parameters": 1234}'})
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
+    page = Read(report_page(run_id[:12], workspace=str(tmp_path / "here")).html)
+    assert page.row("parameters")[1] == "1,234" and page.row("MLflow store")[1] == server.uri
+    assert any(len(row) > 2 and row[2].startswith("[0.8") for row in page.rows("accuracy"))

@@ -1,0 +1,49 @@
+"""A report in a few lines of a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.table import Table
+
+from components.sight.data_page import told
+from components.sight.results_page import interval, shown
+from pipeline.report.values import Report
+from pipeline.report.wording import duration, size, verdict
+from pipeline.runs import plain
+
+_MOST_REASONS = 3
+
+
+def show(console: Console, report: Report) -> None:
+    """What a person wants to know before opening the page."""
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for name, value in _facts(report):
+        table.add_row(plain(name), plain(value, 300))
+    console.print(table)
+
+
+def _facts(report: Report) -> Iterator[tuple[str, str]]:
+    head, results = report.head, report.results
+    yield head.pipeline or "run", f"{head.run_id[:8]}  {verdict(head)}"
+    if head.error:
+        yield "why", head.error
+    for reason in head.reasons[:_MOST_REASONS]:
+        yield "refused", reason
+    if report.study:
+        yield report.study.kind, f"{len(report.study.parts)} runs; the rest is of the best of them"
+    if report.data:
+        yield "data", told(report.data)
+        if report.data.anomalies:
+            yield "anomalies", f"{len(report.data.anomalies)}, {report.data.judged}"
+    for score in results.scores if results else ():
+        bound = "" if score.bound is None else f"  bound {score.bound:g} {'kept' if score.keeps else 'not kept'}"
+        before = "" if score.before is None else f"  pushed before {shown(score.before)}"
+        yield score.metric, f"{shown(score.value)} {interval(score.low, score.high)}".rstrip() + bound + before
+    if report.model.parameters is not None:
+        yield "model", f"{report.model.parameters:,} parameters, {size(report.model.bytes)}"
+    yield "time", duration(head.seconds)
+    for section, sentences in report.notes.items():
+        for sentence in sentences:
+            yield f"note: {section}", sentence
