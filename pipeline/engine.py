@@ -35,6 +35,7 @@ from components.trainer import HISTORY
 from components.verdict import FILE_NAME as VERDICT
 from components.verdict import Verdict
 from models.task import get_task
+from pipeline.beam import look_at_dofns_once
 from pipeline.config import Config, without_password
 from pipeline.data_sight import DataSight
 from pipeline.errors import AnomaliesError, BertlineError, cause_of
@@ -53,6 +54,7 @@ class LocalEngine(LocalDagRunner):
 
     def __init__(self, config: Config, again_from: str | None = None, part: Part | None = None) -> None:
         super().__init__()
+        look_at_dofns_once()
         self._config, self._again_from, self._part = config, again_from, part
         self.verdict: Verdict | None = None
         """What the evaluator found; none before it has run."""

@@ -2,11 +2,15 @@
 
 import os
 
+import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms import userstate
+from apache_beam.transforms.userstate import CombiningValueStateSpec
 from tfx.utils.dependency_utils import make_beam_dependency_flags
 
-from pipeline.beam import ONE_WORKER_BYTES, beam_args
+from pipeline.beam import ONE_WORKER_BYTES, beam_args, look_at_dofns_once
 from pipeline.config_file import load
 from pipeline.errors import BertlineError
 
@@ -70,3 +74,33 @@ def test_what_the_user_says_of_workers_wins():
 def test_what_a_runner_lacks_is_told_before_anything_runs(settings, said):
     with pytest.raises(BertlineError, match=said):
         told(*settings)
+
+
+class Counting(beam.DoFn):
+    """Has a state, and a look at it is counted."""
+
+    COUNT = CombiningValueStateSpec("count", combine_fn=sum)
+    looks = 0
+
+    def process(self, pair, count=beam.DoFn.StateParam(COUNT)):  # noqa: B008  as Beam wants it
+        count.add(1)
+        yield pair[0], count.read()
+
+    def __getattribute__(self, name):
+        Counting.looks += name == "process"
+        return super().__getattribute__(name)
+
+
+def test_what_a_dofn_is_made_of_is_looked_at_once_and_is_still_known():
+    look_at_dofns_once()
+    look_at_dofns_once()
+    first, again = (userstate.get_dofn_specs(Counting()) for _ in range(2))
+    assert first == again == userstate.get_dofn_specs.__wrapped__(Counting()) == ({Counting.COUNT}, set())
+    before = Counting.looks
+    assert userstate.is_stateful_dofn(Counting()) and Counting.looks == before
+    with_its_own = beam.DoFn()
+    with_its_own.process = Counting().process  # a method that the class does not have
+    assert userstate.is_stateful_dofn(with_its_own) and not userstate.is_stateful_dofn(beam.DoFn())
+    with beam.Pipeline() as pipeline:
+        counted = pipeline | beam.Create([("a", 1)] * 3) | beam.ParDo(Counting()) | beam.CombinePerKey(max)
+        assert_that(counted, equal_to([("a", 3)]))
