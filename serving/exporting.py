@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
+
+from keras.backend import is_float_dtype
 
 from models import checkpoints
 from models.lora import find_encoder
@@ -56,7 +59,8 @@ def description(context: Context, model: Any) -> dict[str, Any]:
     sections = {"pretraining": context.pretraining, "translation": context.translation}
     return {
         "size": asdict(sized.size),
-        "parameters": model.count_params(),
+        # Whole numbers are the states of its dropout.
+        "parameters": sum(math.prod(weight.shape) for weight in model.weights if is_float_dtype(weight.dtype)),
         "crf": context.crf,
         **{name: section.model_dump(mode="json", exclude_defaults=True) for name, section in sections.items()},
     }
