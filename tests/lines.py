@@ -74,9 +74,11 @@ class Line:
     """A folder with data, a config and a workspace."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.workspace = folder, folder / "workspace"
-        write_csv(folder / "reviews.csv", make_rows())
-        self.config = write_config(folder)
+        """With data and a config of its own; a folder that has them keeps them."""
+        self.folder, self.workspace, self.config = folder, folder / "workspace", folder / "tiny.yaml"
+        if not self.config.exists():
+            write_csv(folder / "reviews.csv", make_rows())
+            write_config(folder)
 
     def run(self, *arguments: str) -> Outcome:
         """`bertline run`, in this process."""

@@ -18,10 +18,7 @@ from pipeline.prune import Request, prune
 @pytest.fixture(scope="module")
 def line(finished_line, tmp_path_factory):
     """A copy of one that has run, which may be changed."""
-    copy = Line.__new__(Line)
-    copy.folder = tmp_path_factory.mktemp("pruned")
-    copy.workspace = copy.folder / "workspace"
-    copy.workspace.mkdir()
+    copy = Line(tmp_path_factory.mktemp("pruned"))
     for name in ("models", "mlflow.db", "pipelines/tiny/metadata.db"):
         path = finished_line.workspace / name
         (copy.workspace / name).parent.mkdir(parents=True, exist_ok=True)

@@ -142,7 +142,6 @@ def test_size_comes_from_the_config_and_dropout_from_the_caller(tmp_path, tensor
         ({"model_type": ["bert"]}, "model_type is .'bert'.; known are"),
         ({"is_decoder": True}, "is_decoder is True; only False"),
         ({"pruned_heads": {"2": [0]}}, "pruned_heads is .*; it should be layer: .heads., layers 0 to 1"),
-        ({"pruned_heads": {"0": [0, 1]}}, "config.json: encoder: layer 0 would lose all its 2 heads"),
         ({"model_type": "albert", "num_hidden_groups": 2}, "num_hidden_groups is 2; only 1"),
         ({"model_type": "albert", "pruned_heads": {"0": [0]}}, "pruned_heads of an ALBERT"),
         ({"model_type": "roberta", "pad_token_id": 11}, "pad_token_id is 11, max_position_embeddings 12; no position"),
