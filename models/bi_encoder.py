@@ -14,6 +14,7 @@ import tensorflow as tf
 from models.encoder import Encoder
 from models.inputs import padded
 from models.packing import side_by_side
+from models.places import tokens_of
 from models.task import Context, Tensors
 
 
@@ -21,8 +22,8 @@ def request(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
     """[CLS] text [SEP] of each text of a row, one beside the other."""
     texts = tf.stack([columns[key] for key in context.text_keys if key in columns], axis=1)  # [rows, texts]
     rows, count = tf.shape(texts)[0], texts.shape[1]
-    tokens = {"token_ids": context.text(tf.reshape(texts, [-1]))}
-    return side_by_side(tokens, tf.fill([rows], tf.constant(count, tf.int64)))
+    tokens = tokens_of(tf.reshape(texts, [-1]), context, tf.tile(tf.range(count), [rows]))
+    return side_by_side(context.text.pack_one(tokens), tf.fill([rows], tf.constant(count, tf.int64)))
 
 
 @keras.saving.register_keras_serializable("bertline")

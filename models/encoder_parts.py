@@ -37,6 +37,13 @@ class Dropout(keras.layers.Layer):
         return inputs * (kept * (_CHANCES / (_CHANCES - dropped)))
 
 
+class Embedding(keras.layers.Embedding):
+    """Vectors of ids; given vectors, it hands them on: gradients are taken with respect to those."""
+
+    def call(self, inputs: Any) -> Any:
+        return inputs if tf.as_dtype(inputs.dtype).is_floating else super().call(inputs)
+
+
 def _random_words(seed: Any, units: tf.Tensor) -> tf.Tensor:
     """64 random bits for every four units."""
     return tf.random.stateless_uniform([(units + 3) // 4], seed, minval=None, maxval=None, dtype=tf.uint64)
@@ -74,10 +81,10 @@ class Parts:
         layer.build((None, inputs))
         return layer
 
-    def embedding(self, name: str, rows: int) -> keras.layers.Embedding:
+    def embedding(self, name: str, rows: int) -> Embedding:
         width = self.size.embedding_width
         drawn = keras.initializers.RandomNormal(stddev=width**-0.5, seed=self._seed_of(name))
-        layer = keras.layers.Embedding(
+        layer = Embedding(
             rows, width, embeddings_initializer=drawn if self.scaled else self._normal(name), dtype=self.dtype, name=name
         )
         layer.build()

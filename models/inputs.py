@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from models.places import PLACES
+
 TOKENS = "token_ids"
-OF_TOKENS = (TOKENS, "segment_ids", "blocks", "positions")
+OF_TOKENS = (TOKENS, "segment_ids", "blocks", "positions", *PLACES)
 """Features with one number a token."""
 
 

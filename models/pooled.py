@@ -8,16 +8,14 @@ import keras
 import tensorflow as tf
 
 from models.encoder import Dropout, Encoder
+from models.places import tokens_of
 from models.task import Context, Tensors
 
 
 def request(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
     """[CLS] text [SEP], or [CLS] text [SEP] second text [SEP] with the segments told apart."""
-    text = context.text
-    if len(context.text_keys) == 1:
-        return {"token_ids": text(columns[context.text_keys[0]])}
-    first, second = ({"token_ids": text.pieces(columns[key])} for key in context.text_keys)
-    return text.pack(first, second)
+    first, *second = (tokens_of(columns[key], context, number) for number, key in enumerate(context.text_keys))
+    return context.text.pack(first, *second) if second else context.text.pack_one(first)
 
 
 @keras.saving.register_keras_serializable("bertline")

@@ -28,6 +28,8 @@ class Source(NamedTuple):
     """Of each decoder layer."""
     bias: Any
     """[batch, 1, 1, seq]"""
+    attentions: tuple[Any, ...]
+    """Where each piece of it looked in the source itself, by encoder layer: [batch, heads, seq, seq], a row sums to 1."""
 
 
 class Written(NamedTuple):
@@ -39,6 +41,8 @@ class Written(NamedTuple):
     """What later pieces will see of these and those before, by layer."""
     looks: tuple[Any, ...]
     """Where each piece looked in the source, by layer: [batch, heads, length, seq], where a row sums to 1."""
+    attentions: tuple[Any, ...]
+    """Where it looked among the pieces before it and itself: [rows, heads, length, pieces before and these]."""
 
 
 @keras.saving.register_keras_serializable("bertline")
@@ -95,23 +99,33 @@ class Seq2Seq(keras.Model):
 
     def forced(self, batch: Mapping[str, Any], training: bool = False) -> tuple[Any, tuple[Any, ...]]:
         """The logits of a call, and where each place looked in the source, see `Written.looks`."""
+        _, written = self._read_and_written(batch, training)
+        length = ops.shape(ops.convert_to_tensor(batch["target_ids"]))[1]
+        return ops.reshape(self.logits(written.states), (-1, length, self.size.target_pieces)), written.looks
+
+    def inspect(self, batch: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+        """The attention weights of a call, by layer: in the source, among what is written, and from there to the source."""
+        source, written = self._read_and_written(batch, training=False)
+        return {"encoder": source.attentions, "decoder": written.attentions, "source": written.looks}
+
+    def _read_and_written(self, batch: Mapping[str, Any], training: bool) -> tuple[Source, Written]:
         source = self.read(batch["token_ids"], batch["mask"], training=training)
         target = ops.convert_to_tensor(batch["target_ids"])
-        length = ops.shape(target)[1]
         before = ops.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=self.begin_id)
-        written = self.write(before, source, bias=causal_bias(length), training=training)
-        return ops.reshape(self.logits(written.states), (-1, length, self.size.target_pieces)), written.looks
+        return source, self.write(before, source, bias=causal_bias(ops.shape(target)[1]), training=training)
 
     def read(self, token_ids: Any, mask: Any, training: bool = False) -> Source:
         """Encodes the source, [batch, seq]."""
         bias = attention_bias(mask)
         seq = ops.shape(token_ids)[1]
         states = self.source_embeddings(token_ids, training=training)
+        attentions = []
         for layer in self.encoder_layers:
-            states, *_ = layer(states, bias, seq=seq, training=training)
+            states, _, weights, _ = layer(states, bias, seq=seq, training=training)
+            attentions.append(weights)
         if self.encoder_norm is not None:
             states = self.encoder_norm(states)
-        return Source(tuple(layer.show_source(states, seq) for layer in self.decoder_layers), bias)
+        return Source(tuple(layer.show_source(states, seq) for layer in self.decoder_layers), bias, tuple(attentions))
 
     def write(
         self,
@@ -135,10 +149,10 @@ class Seq2Seq(keras.Model):
         """
         length = ops.shape(token_ids)[1]
         states = self.target_embeddings(token_ids, begin=begin, training=training)
-        pasts, looks = [], []
+        pasts, looks, attentions = [], [], []
         pasts_before: Sequence[Seen | None] = past or (None,) * self.size.decoder_layers
         for layer, seen, before in zip(self.decoder_layers, source.seen, pasts_before, strict=True):
-            states, kept, look = layer(
+            states, kept, weights, look = layer(
                 states,
                 bias,
                 seq=length,
@@ -150,9 +164,10 @@ class Seq2Seq(keras.Model):
             )
             pasts.append(kept)
             looks.append(look)
+            attentions.append(weights)
         if self.decoder_norm is not None:
             states = self.decoder_norm(states)
-        return Written(states, tuple(pasts), tuple(looks))
+        return Written(states, tuple(pasts), tuple(looks), tuple(attentions))
 
     def logits(self, states: Any) -> Any:
         """[rows, hidden] -> [rows, pieces]."""
@@ -235,8 +250,8 @@ class Layer(keras.layers.Layer):
         source_bias: Any = None,
         asking: Any = None,
         training: bool = False,
-    ) -> tuple[Any, Seen, Any]:
-        """The new states, what is seen of these and the past ones, and where they looked in the source.
+    ) -> tuple[Any, Seen, Any, Any]:
+        """The new states, what is seen of these and the past ones, where they looked among those, and where in the source.
 
         Args:
           states: [rows * seq, hidden].
@@ -249,7 +264,7 @@ class Layer(keras.layers.Layer):
         seen = self.attention.seen(asked, seq)
         if past is not None:
             seen = Seen(ops.concatenate([past.keys, seen.keys], 3), ops.concatenate([past.values, seen.values], 2))
-        found, _ = self.attention.look(asked, seen, bias, seq, training=training)
+        found, weights = self.attention.look(asked, seen, bias, seq, training=training)
         states = self._added(states, self.attention_dropout(found, training=training), self.attention_norm)
         look = None
         if self.source is not None and source is not None:
@@ -257,7 +272,8 @@ class Layer(keras.layers.Layer):
             found, look = self.source.look(asked, source, source_bias, asking, training=training)
             states = self._added(states, self.source_dropout(found, training=training), self.source_norm)
         found = self.contract(self.expand(self._before(states, self.contract_norm)))
-        return self._added(states, self.contract_dropout(found, training=training), self.contract_norm), seen, look
+        states = self._added(states, self.contract_dropout(found, training=training), self.contract_norm)
+        return states, seen, weights, look
 
     def show_source(self, states: Any, seq: Any) -> Seen:
         """What a decoder's layer sees of a source, [batch * seq, hidden]."""

@@ -62,12 +62,43 @@ class Context:
     one vocabulary."""
     tuned: Mapping[str, float] = field(default_factory=dict)
     """What `Task.tune` found; empty before the training is over."""
+    places: bool = False
+    """Whether tokens of a request bring along where they come from, see `models/places.py`."""
 
 
 def _one_pass(model: Any, batch: Mapping[str, Any], context: Context) -> Any:
     from models.precision import in_float32  # TensorFlow, which not everybody who reads of a task needs
 
     return in_float32(model(batch, training=False))
+
+
+class Inside(NamedTuple):
+    """How a task's model is looked into, for `models/explaining`."""
+
+    vectors: Callable[[Any], Any]
+    """(model) -> the layer that turns token ids into vectors, and takes vectors in their place."""
+    attend: Callable[[Any, Mapping[str, Any]], dict[str, list[Any]]]
+    """(model, batch) -> the attention weights of each layer, [batch, heads, looking, looked at], by the name of the stack
+    that the layers are of. A row of a token sums to 1."""
+    heads: Callable[[Any], dict[str, list[list[int]]]]
+    """(model) -> the numbers of the heads of each layer, by the same names; pruned ones are left out."""
+    writes: bool = False
+    """Whether the model answers piece by piece; what it wrote is then `target_ids` of a batch that it is looked into with,
+    and its signature `align` tells the `target_pieces`."""
+
+
+def _attention_of_encoder(model: Any, batch: Mapping[str, Any]) -> dict[str, list[Any]]:
+    given = batch["token_ids"], batch.get("segment_ids"), batch["mask"]
+    found = model.encoder.inspect(*given, blocks=batch.get("blocks"), positions=batch.get("positions"))
+    return {"encoder": list(found.attentions)}
+
+
+_OF_ENCODER = Inside(
+    vectors=lambda model: model.encoder.embeddings.token,
+    attend=_attention_of_encoder,
+    heads=lambda model: {"encoder": [list(kept) for kept in model.encoder.size.kept_heads]},
+)
+"""Of every model that has BERT's encoder."""
 
 
 class Signature(NamedTuple):
@@ -193,6 +224,8 @@ class Task:
     heads: Callable[[Any], dict[str, Any]] | None = None
     """(model) -> its head's weights under Hugging Face's names, where the encoder itself is a result that others start
     from: it is then left beside the served model as a checkpoint, with these."""
+    inside: Inside = _OF_ENCODER
+    """How its model is looked into."""
     take_heads: Callable[[Any, Mapping[str, Any]], list[str]] | None = None
     """(model, a checkpoint's heads as `checkpoints.load_heads` gives them) -> takes over those that the task has too, and
     says in sentences what became of them."""

@@ -99,7 +99,7 @@ class TextEncoder(tf.Module):
 
     def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """[batch] string -> [batch, (≤ seq_len)] int32: [CLS], the text's pieces, cut to length, [SEP]."""
-        return self.pack({"token_ids": self.pieces(texts)})["token_ids"]
+        return self.pack_one({"token_ids": self.pieces(texts)})["token_ids"]
 
     def pieces(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """[batch] string -> [batch, (pieces)] int32, without [CLS] and [SEP] and of any length."""
@@ -160,6 +160,10 @@ class TextEncoder(tf.Module):
             return self._closed(packing.cut(first, tf.minimum(lengths, self.seq_len - 2)))
         kept = packing.longest_first(lengths, second["token_ids"].row_lengths(), self.seq_len - 3, self.reading)
         return self._closed(*(packing.cut(part, length) for part, length in zip((first, second), kept, strict=True)))
+
+    def pack_one(self, text: Tokens) -> Tokens:
+        """[CLS] text [SEP], cut to `seq_len`; without segments, for there is one."""
+        return {name: ragged for name, ragged in self.pack(text).items() if name != "segment_ids"}
 
     def windows(self, texts: Tokens, *, step: int, question: Tokens | None = None, max_question: int = 64) -> Windows:
         """Packed windows of `seq_len` over texts of any length, each after its row's question if there is one.

@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from models.explaining.exported import Explaining, read_by_model
 from models.inputs import TOKENS, padded
 from models.raw_examples import features_of
 from models.task import Context, Signature, Task, expanded
@@ -34,7 +35,15 @@ class ServedModel(tf.Module):
         self.tokenize = tf.function(self._tokenize, input_signature=texts, autograph=False)
         self.predict_examples = tf.function(self._predict_examples, input_signature=records, autograph=False)
         self.evaluation_targets = tf.function(self._evaluation_targets, input_signature=records, autograph=False)
+        self.explaining: Explaining | None = None
         self._further = {name: self._of_one_text(signature) for name, signature in task.signatures.items()}
+
+    def add_explaining(self) -> None:
+        """For an export alone: it traces the model twice more."""
+        empty = [tf.fill([1] * spec.shape.rank, "") for spec in self.predict.input_signature]
+        batch = padded(expanded(self._task, self._request(*empty), self._context))
+        specs = {name: tf.TensorSpec([None] * value.shape.rank, value.dtype) for name, value in batch.items()}
+        self.explaining = Explaining(self._task, self._model(), read_by_model(specs))
 
     def signatures(self) -> dict[str, Any]:
         return {
@@ -77,6 +86,7 @@ class ServedModel(tf.Module):
 
 
 def export(served: ServedModel, folder: str, card: dict[str, Any]) -> None:
-    """Writes the SavedModel, and beside it the card that says what it is."""
+    """Writes the SavedModel, with what explains its answers, and beside it the card that says what it is."""
+    served.add_explaining()
     tf.saved_model.save(served, folder, signatures=served.signatures())
     write_card(folder, card)

@@ -10,7 +10,7 @@ from wordpiece import VOCAB, write_vocab
 from models.encoder import Encoder, EncoderSize
 from models.task import Context, get_task
 from models.text import TextEncoder
-from pipeline.config import CHOICES, ModelConfig
+from pipeline.config import CHOICES, ModelConfig, TextConfig
 from serving.signatures import ServedModel, export
 
 CLASSES = ("bad", "good", "très bon")
@@ -41,13 +41,20 @@ EVERY = (
 )
 
 
+def labels_of(tiny: Tiny) -> tuple[str, ...]:
+    return TAGS if tiny.task == "tagging" else CLASSES
+
+
+def text_of(tiny: Tiny) -> TextConfig:
+    reading = "huggingface" if tiny.task == "pretraining" else "original"  # the former keeps [MASK] whole
+    return TextConfig(reading=reading, seq_len=96 if tiny.task == "answering" else 16)
+
+
 def make(tiny: Tiny, folder: Path) -> ServedModel:
     """Args: folder: for the vocabulary, which the export needs as well."""
     task = get_task(tiny.task)
-    labels = TAGS if tiny.task == "tagging" else CLASSES
-    reading = "huggingface" if tiny.task == "pretraining" else "original"  # the former keeps [MASK] whole
-    text = TextEncoder(write_vocab(folder, VOCAB), reading=reading, seq_len=96 if tiny.task == "answering" else 16)
-    context = Context(text, labels, text_keys=tiny.texts, target=text if task.label == "text" else None)
+    text = TextEncoder.from_config(write_vocab(folder, VOCAB), text_of(tiny))
+    context = Context(text, labels_of(tiny), text_keys=tiny.texts, target=text if task.label == "text" else None)
     sizes = {"layers": 1, "hidden": 8, "heads": 2, "intermediate": 16}
     if task.make_encoder:
         encoder = task.make_encoder(ModelConfig(**sizes), context, 1)
@@ -64,6 +71,11 @@ def push(tiny: Tiny, base: Path, version: int = 1) -> Path:
     vocabulary = base.parent / f"{base.name}-vocabulary"
     vocabulary.mkdir(parents=True, exist_ok=True)
     task = get_task(tiny.task)
-    card = {"task": tiny.task, "text_keys": list(task.input_names or tiny.texts)}
+    card = {
+        "task": tiny.task,
+        "text_keys": list(task.input_names or tiny.texts),
+        "labels": list(labels_of(tiny)),
+        "text": text_of(tiny).model_dump(exclude={"vocab", "target_vocab"}),
+    }
     export(make(tiny, vocabulary), str(base / str(version)), card)
     return base / str(version)

@@ -21,6 +21,7 @@ from models.answer_scores import best_threshold, f1
 from models.answers import SPAN_ANSWER
 from models.encoder import Encoder
 from models.inputs import padded
+from models.places import PLACES, places_of, tokens_of
 from models.spans import (
     NEVER,
     Span,
@@ -46,9 +47,9 @@ def request(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
     """Question and text as one pair, which may be longer than what the model reads at once."""
     asked, passage = (columns[key] for key in context.text_keys)
     found = over_marks(passage, context.text.tokens(passage))
-    found = {name: found[name] for name in ("token_ids", *_OFFSETS)}
-    ids = context.text.pieces(asked)[:, :MAX_QUESTION]
-    question = {name: ids if name == "token_ids" else tf.zeros_like(ids) for name in found}
+    found = {name: found[name] for name in ("token_ids", *_OFFSETS)} | (places_of(found, 1) if context.places else {})
+    question = {name: value[:, :MAX_QUESTION] for name, value in tokens_of(asked, context).items()}
+    question |= {name: tf.zeros_like(question["token_ids"]) for name in _OFFSETS}
     packed = packing.pack((question, found), context.text.cls_id, context.text.sep_id)
     return {**packed, "passage": passage}
 
@@ -69,7 +70,8 @@ def _tokens(features: Mapping[str, Any]) -> packing.Tokens:
 
 def expand(features: Tensors, context: Context, training: bool) -> Tensors:
     """Windows over the texts; in training with their targets alone, otherwise with what is needed to merge them again."""
-    names = ("token_ids", "segment_ids") if training else ("token_ids", "segment_ids", *_OFFSETS)
+    further = () if training else (*_OFFSETS, *(name for name in PLACES if name in features))
+    names = ("token_ids", "segment_ids", *further)
     question, passage = parts_of_pair({name: features[name] for name in names})
     for part in (question, passage):
         del part["segment_ids"]  # packing makes them anew

@@ -17,6 +17,7 @@ from models.answers import CHOSEN
 from models.attention import MASKED
 from models.encoder import Dropout, Encoder
 from models.packing import side_by_side
+from models.places import tokens_of
 from models.task import Context, Metric, Output, Task, Tensors
 from models.tasks import classification
 from pipeline.config import CHOICES, TEXT_KEYS
@@ -36,10 +37,13 @@ def request(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
 
 def _pairs(columns: Mapping[str, tf.Tensor], choices: tf.RaggedTensor, context: Context) -> Tensors:
     """Each ending after its row's text. Of two texts, the second is the begin of every ending, as in SWAG."""
-    text, rows = context.text, choices.value_rowids()
-    first, *begin = (tf.gather(text.pieces(columns[key]), rows) for key in context.text_keys if key != CHOICES)
-    endings = tf.concat([*begin, text.pieces(choices.flat_values)], axis=1)
-    return side_by_side(text.pack({"token_ids": first}, {"token_ids": endings}), choices.row_lengths())
+    rows, keys = choices.value_rowids(), [key for key in context.text_keys if key != CHOICES]
+    of_rows = [tokens_of(columns[key], context, number) for number, key in enumerate(keys)]
+    first, *begin = ({name: tf.gather(value, rows) for name, value in tokens.items()} for tokens in of_rows)
+    numbers = tf.cast(tf.ragged.range(choices.row_lengths()).flat_values, tf.int32) + len(keys)
+    parts = [*begin, tokens_of(choices.flat_values, context, numbers)]
+    endings = {name: tf.concat([part[name] for part in parts], axis=1) for name in first}
+    return side_by_side(context.text.pack(first, endings), choices.row_lengths())
 
 
 @keras.saving.register_keras_serializable("bertline")

@@ -15,6 +15,7 @@ from models.checkpoints.names import Weight
 from models.cross_entropy import cross_entropy
 from models.encoder import ACTIVATIONS, Encoder
 from models.masking import MaskingRules, mask_rows
+from models.places import tokens_of
 from models.task import Context, Metric, Output, Task, Tensors
 from models.tasks import classification
 from models.vocabulary import CONTINUATION, MASK
@@ -55,10 +56,11 @@ def features(columns: Mapping[str, Any], context: Context) -> Tensors:
 
 def request(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
     """Texts with [MASK] in them."""
-    ids = context.text(columns["text"])
+    tokens = context.text.pack_one(tokens_of(columns["text"], context))
+    ids = tokens["token_ids"]
     places = tf.ragged.range(ids.row_lengths())
     return {
-        "token_ids": ids,
+        **tokens,
         "masked_positions": tf.cast(tf.ragged.boolean_mask(places, ids == context.text.mask_id), tf.int32),
     }
 

@@ -16,6 +16,7 @@ from models import crf, tags
 from models.answers import TAGGED
 from models.encoder import Dropout, Encoder
 from models.packing import most_context
+from models.places import PLACES, places_of
 from models.task import Context, Metric, Output, Task, Tensors
 from models.tasks import classification
 
@@ -36,7 +37,7 @@ def request(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
     """A caller's text, split as the tokenizer does: at white space, punctuation and Chinese characters."""
     text = columns["text"]
     tokens = context.text.tokens(text)
-    found = {**_first_pieces(tokens), "text": text}
+    found = {**_first_pieces(tokens), "text": text, **(places_of(tokens) if context.places else {})}
     begins, ends = _first_of_words(tokens["word_ids"]), _last_of_words(tokens["word_ids"])
     for unit in ("bytes", "chars"):
         found[f"word_start_{unit}"] = tf.ragged.boolean_mask(tokens[f"start_{unit}"], begins)
@@ -89,7 +90,8 @@ def expand(features: Tensors, context: Context, training: bool) -> Tensors:
       `word_ids` of those, `word_chosen` (whether, of all windows that show a word, it is the one that tags it), `tag_ids`,
       and `window_rows`, the text that it is of.
     """
-    tokens = {name: tf.cast(features[name], tf.int32) for name in ("token_ids", "word_ids")}
+    placed = [name for name in PLACES if name in features]
+    tokens = {name: tf.cast(features[name], tf.int32) for name in ("token_ids", "word_ids", *placed)}
     cut = context.text.windows(tokens, step=context.text.window_step)
     shown = cut.tokens["word_ids"]
     is_word = shown >= 0
@@ -97,7 +99,7 @@ def expand(features: Tensors, context: Context, training: bool) -> Tensors:
     word_ids = tf.ragged.boolean_mask(shown, is_word)
     found = {
         **{name: value for name, value in features.items() if name not in (*tokens, "word_tags")},
-        "token_ids": cut.tokens["token_ids"],
+        **{name: cut.tokens[name] for name in ("token_ids", *placed)},
         "word_positions": tf.ragged.boolean_mask(places, is_word),
         "word_ids": word_ids,
         "word_chosen": tf.ragged.boolean_mask(most_context(cut, tokens["token_ids"]), is_word),

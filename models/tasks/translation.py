@@ -15,10 +15,11 @@ import tensorflow as tf
 from models import decoding
 from models.answers import TRANSLATED
 from models.cross_entropy import cross_entropy, mean_cross_entropy
-from models.inputs import padded
+from models.inputs import TOKENS, padded
+from models.places import tokens_of
 from models.seq2seq import Seq2Seq
 from models.seq2seq_size import Seq2SeqSize
-from models.task import Context, Metric, Output, Signature, Task, Tensors
+from models.task import Context, Inside, Metric, Output, Signature, Task, Tensors
 from models.translating import Decoder, alignment
 from pipeline.config import TEXT_KEYS, ModelConfig
 
@@ -27,8 +28,9 @@ SOURCE = TEXT_KEYS[0]
 
 def request(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
     """The pieces of the source, cut to length, and [SEP]."""
-    pieces = context.text.pieces(columns[SOURCE])[:, : context.text.seq_len - 1]
-    return {"token_ids": _ended(pieces, context.text.sep_id)}
+    tokens = tokens_of(columns[SOURCE], context)
+    ends = {name: context.text.sep_id if name == TOKENS else 0 for name in tokens}
+    return {name: _ended(value[:, : context.text.seq_len - 1], ends[name]) for name, value in tokens.items()}
 
 
 def features(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
@@ -177,6 +179,12 @@ def align_answer(model: Seq2Seq, columns: Mapping[str, tf.Tensor], context: Cont
     }
 
 
+def _heads(model: Seq2Seq) -> dict[str, list[list[int]]]:
+    size, every = model.size, list(range(model.size.heads))
+    layers = {"encoder": size.layers, "decoder": size.decoder_layers, "source": size.decoder_layers}
+    return {name: [every] * count for name, count in layers.items()}
+
+
 TASK = Task(
     name="translation",
     text_keys=(SOURCE,),
@@ -201,6 +209,12 @@ TASK = Task(
         ),
         "align": Signature(align_answer),
     },
+    inside=Inside(
+        vectors=lambda model: model.source_embeddings.token,
+        attend=lambda model, batch: {name: list(layers) for name, layers in model.inspect(batch).items()},
+        heads=_heads,
+        writes=True,
+    ),
     measure=measure,
     targets=targets,
     outputs={

@@ -1,0 +1,101 @@
+"""A tiny model of every task that explains itself, without an export."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tiny_models import Tiny, labels_of, text_of
+from wordpiece import VOCAB, write_vocab
+
+from models.answers import kind_for
+from models.encoder import Encoder, EncoderSize
+from models.explaining.explainer import Explainer
+from models.explaining.exported import Explaining
+from models.explaining.request import Request, Texts
+from models.inputs import padded
+from models.task import Context, Task, expanded, get_task
+from models.text import TextEncoder
+from pipeline.config import ModelConfig, TranslationConfig
+
+PAIR: Texts = {"text": "The café's naïve".encode(), "text_2": b"un abc"}
+ASKED: dict[str, Texts] = {
+    "choice": {**PAIR, "choices": [b"abc", b"the un a", b"cafe"]},
+    "tagging": {"text": "the café, un abc the un un the abc cafe the a b c".encode()},
+    "answering": {"question": b"the cafe?", "context": "un abc the 🙂 cafe a b c".encode()},
+    "pretraining": {"text": b"the [MASK] abc [MASK]"},
+    "translation": {"text": b"the cafe, abc un"},
+}
+
+
+def asked_of(tiny: Tiny) -> Texts:
+    """A row for a model that reads these texts."""
+    names = get_task(tiny.task).input_names or tiny.texts
+    return {name: text for name, text in ASKED.get(tiny.task, PAIR).items() if name in names}
+
+
+def context_of(tiny: Tiny, folder: Path, **settings: Any) -> Context:
+    text = TextEncoder.from_config(write_vocab(folder, VOCAB), text_of(tiny))
+    target = text if get_task(tiny.task).label == "text" else None
+    shape = TranslationConfig(search="greedy", max_more=2, max_ratio=1.0, activation="gelu")
+    return Context(text, labels_of(tiny), text_keys=tiny.texts, target=target, translation=shape, **settings)
+
+
+def model_of(task: Task, context: Context, **sizes: Any) -> Any:
+    """Untrained, with weights so far from 0 that words matter."""
+    sizes = {"layers": 1, "hidden": 16, "heads": 2, "intermediate": 32, **sizes}
+    if task.make_encoder:
+        encoder = task.make_encoder(ModelConfig(**sizes), context, 1)
+    else:
+        encoder = Encoder(EncoderSize(vocab_size=len(VOCAB), activation="gelu", **sizes), seed=1)
+    model = task.build(encoder, context, 0.0, 1)
+    random = np.random.default_rng(5)
+    for weight in model.trainable_variables:
+        weight.assign(weight.numpy() + random.normal(0, 0.4, weight.shape))
+    return model
+
+
+def explaining_of(task: Task, context: Context, model: Any, texts: Texts) -> Explaining:
+    batch = Request(texts, task, replace(context, places=True)).batch
+    specs = {name: tf.TensorSpec([None] * value.shape.rank, value.dtype) for name, value in batch.items()}
+    return Explaining(task, model, specs)
+
+
+def answers_of(task: Task, context: Context, model: Any, texts: Texts) -> dict[str, Any]:
+    """What the served signature gives for one row."""
+    columns = {key: _column(text) for key, text in zip(context.text_keys, texts.values(), strict=True)}
+    batch = padded(expanded(task, task.request(columns, context), context))
+    given = task.answer(task.ask(model, batch, context), batch, context)
+    return {name: value.numpy()[0] for name, value in given.items()}
+
+
+def _column(text: Any) -> tf.Tensor:
+    return tf.constant([text] if isinstance(text, bytes) else [list(text)])
+
+
+def explainer_of(task: Task, context: Context, model: Any, texts: Texts) -> Explainer:
+    """Args: texts: of a row, to know by what the model reads."""
+    kind = kind_for(task.name)
+    assert kind is not None
+
+    def tokens(texts: Texts) -> list[int]:
+        columns = {key: _column(text) for key, text in zip(context.text_keys, texts.values(), strict=True)}
+        return task.request(columns, context)["token_ids"].to_list()[0]
+
+    def written(texts: Texts) -> list[str]:
+        columns = {key: _column(text) for key, text in zip(context.text_keys, texts.values(), strict=True)}
+        found = task.signatures["align"].answer(model, columns, context)
+        return [piece.decode() for piece in found["target_pieces"].numpy()[0]]
+
+    return Explainer(
+        explaining_of(task, context, model, texts),
+        task,
+        context,
+        ask=lambda texts: answers_of(task, context, model, texts),
+        readable=kind.readable,
+        tokenize=tokens,
+        write=written if task.inside.writes else None,
+    )
