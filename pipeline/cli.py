@@ -18,6 +18,7 @@ from pipeline.checkpoint_command import checkpoint
 from pipeline.compile_command import compile_command
 from pipeline.config_file import load, preset_names
 from pipeline.errors import BertlineError
+from pipeline.explain_command import explain
 from pipeline.manifests_command import manifests
 from pipeline.prune_command import prune
 from pipeline.report_command import report
@@ -73,6 +74,7 @@ def main() -> None:
     bertline report --last        writes a page about a run, for others to read
     bertline ui                   shows all runs in MLflow's own pages
     bertline predict "some text"  asks the model that was pushed last
+    bertline explain MODEL "text" tells why it answers so: words, and where each head looks
     bertline serve                answers gRPC and REST, as TensorFlow Serving does
     bertline manifests            writes what Kubernetes needs to serve it
     bertline prune --keep 0.5     removes the attention heads that matter least
@@ -309,6 +311,7 @@ def tokenize(texts: tuple[str, ...], vocab: str | None, reading: str | None, cas
 
 
 main.add_command(checkpoint)
+main.add_command(explain)
 main.add_command(serve)
 main.add_command(manifests)
 main.add_command(rollback)

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from components import events
-from components.publish import latest, publish
-from pipeline import environment, summary
+from components.publish import publish
+from pipeline import environment
 from pipeline.config import Config
 from pipeline.errors import BertlineError
 from pipeline.line_rows import held_out_records, records_of_file
 from pipeline.prune_report import PruneReport, compared
+from pipeline.pushed_model import model_folder
 from serving.contract import read_card
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def find_place(request: Request) -> Place:
     if request.out and Path(request.out).exists():
         raise BertlineError(f"{request.out} is there already; name another folder by --out, or remove it first.")
     workspace = request.workspace or "workspace"
-    folder = _folder(request.model, workspace)
+    folder = model_folder(request.model, workspace)
     if request.push and not folder.name.isdigit():
         raise BertlineError(f"--push: {folder} is no numbered version, so it is not known where the next one belongs.")
     card = read_card(folder)
@@ -85,20 +86,6 @@ def find_place(request: Request) -> Place:
     if request.workspace is None and (home / "pipelines" / str(card.get("pipeline"))).is_dir():
         workspace = str(home)
     return Place(folder, card, str(Path(workspace).absolute()))
-
-
-def _folder(model: str | None, workspace: str) -> Path:
-    if model is None:
-        found = summary.served_now(workspace)
-        if found is None:
-            raise BertlineError(f"no run in {workspace} has pushed a model yet; `bertline run` does, or name one as MODEL.")
-        return found
-    for folder in (Path(model), Path(workspace) / "models" / model):
-        if (folder / "saved_model.pb").is_file():
-            return folder
-        if newest := latest(folder):
-            return newest.path
-    raise BertlineError(f"{model}: there is no SavedModel here, nor has a pipeline of that name in {workspace} pushed one.")
 
 
 def prune(request: Request) -> PruneReport:

@@ -57,13 +57,19 @@ class Page:
 
 
 def render(
-    template: Path, view: Mapping[str, Any], *, scripts: Sequence[Path] = (), data: Mapping[str, Any] | None = None
+    template: Path,
+    view: Mapping[str, Any],
+    *,
+    scripts: Sequence[Path] = (),
+    styles: Sequence[Path] = (),
+    data: Mapping[str, Any] | None = None,
 ) -> Page:
     """Fills in a template.
 
     Args:
       view: what the template shows; `title`, and `parts` (the id and heading of each section), are the frame's.
       scripts: files that become the one script of the page, in this order; none for a page that only shows.
+      styles: what the page adds to the style of all pages.
       data: what the scripts read.
     """
     environment = jinja2.Environment(
@@ -77,7 +83,7 @@ def render(
     return Page(
         environment.get_template(template.name).render(
             **view,
-            style=(_HERE / "page.css").read_text(encoding="utf-8"),
+            style="".join(path.read_text(encoding="utf-8") for path in (_HERE / "page.css", *styles)),
             script=script,
             # The browser runs this very script and no other, whatever else the page may come to hold.
             script_source=f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

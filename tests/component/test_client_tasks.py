@@ -47,6 +47,19 @@ def test_the_graphs_hold_only_ops_that_the_stock_server_links(folders):
     assert all(len(ops(folder)) > 20 for folder in folders.values()) and unknown_ops(folders.values()) == {}
 
 
+@pytest.mark.parametrize("task", ["answering", "translation"])
+def test_an_exported_graph_explains_its_answers(folders, task):
+    result = CliRunner().invoke(main, ["explain", str(folders[task]), *ASKED.get(task, ["the cafe abc"]), "--json"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    for attribution in found["attributions"]:
+        change = attribution["score"] - attribution["baseline"]
+        assert abs(sum(word["added"] for word in attribution["words"]) - change) < 1e-3 and attribution["complete"]
+    np.testing.assert_allclose(np.sum(found["rollout"], axis=1), 1, atol=1e-4)
+    if task == "translation":
+        assert np.shape(found["alignment"])[1] == len(found["attributions"][0]["pieces"])
+
+
 @pytest.fixture(scope="module")
 def address(folders):
     config = model_server_config_pb2.ModelServerConfig()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from browser import HOW_TO_INSTALL, Browser, find_browser
+from browser import Browser
 from recorded_runs import LABELS, Record, answers, falling, judged
 
 from pipeline.compare.comparison import compare
@@ -38,16 +38,6 @@ def page(tmp_path_factory):
     with run_store(str(record.workspace), "the runs") as store:
         render(compare(store, store.newest(3)[::-1])).write(folder / "compare.html")
     return folder / "compare.html"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    program = find_browser()
-    if program is None:
-        pytest.skip(HOW_TO_INSTALL)
-    opened = Browser(program, tmp_path_factory.mktemp("browser"))
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

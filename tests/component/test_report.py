@@ -8,7 +8,7 @@ import webbrowser
 from pathlib import Path
 
 import pytest
-from browser import HOW_TO_INSTALL, Browser, find_browser
+from browser import Browser
 from click.testing import CliRunner
 from made_rows import TASKS
 from pages import HOSTILE, Read, assert_accessible, assert_self_contained
@@ -257,16 +257,6 @@ def test_a_notebook_has_a_door_of_its_own(reported, ask):
 
 
 # In a browser; the pictures stay in pytest's folder: report-1280-light.png and so on
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    program = find_browser()
-    if program is None:
-        pytest.skip(HOW_TO_INSTALL)
-    opened = Browser(program, tmp_path_factory.mktemp("browser"))
-    yield opened
-    opened.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,63 @@
+"""Why a pushed model answers as it does: for the command line, as a page, and from Python.
+
+Example:
+  >>> from pipeline.explain import explain
+  >>> found = explain("workspace/models/reviews/1", "A film to remember.")
+  >>> dict(zip(found.words, found.attributions[0].words))     # what each word adds to the answer
+  >>> found.attentions["encoder"].layers[0]                   # [heads, pieces, pieces]
+  >>> page(found)                                             # in a notebook: shows itself
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.errors import BertlineError
+
+if TYPE_CHECKING:
+    from components.sight.page import Page
+    from models.explaining.explainer import Baseline
+    from models.explaining.explanation import Explanation
+
+
+def explain(
+    model: str | Path,
+    text: str,
+    second: str | None = None,
+    choices: Sequence[str] = (),
+    *,
+    label: str | None = None,
+    word: str | int | None = None,
+    baseline: Baseline = "pad",
+    workspace: str = "workspace",
+) -> Explanation:
+    """Explains a model's answer to one text.
+
+    Args:
+      model: the folder of a pushed version, or of all versions of a model, or the name of a pipeline in the workspace; of
+        several versions the newest is taken.
+      text, second, choices: the texts of a row, as many as the model reads; a question and its text, say.
+      label: what is explained in place of what was answered: a class, a tag, a piece, an ending, a part of the text.
+      word: the word, [MASK] or word of the translation that is explained, or its number, from 1.
+      baseline: what the words are compared with: the vector of [PAD] or of [MASK], or zeros.
+    """
+    from pipeline.explain.loading import find, load
+
+    pushed = find(model, workspace)
+    texts, endings = (
+        [each.encode(errors="surrogateescape") for each in given if each is not None] for given in ((text, second), choices)
+    )
+    asked = pushed.named(texts, endings)
+    return load(pushed).explain(asked, label=label, word=None if word is None else str(word), baseline=baseline)
+
+
+def page(found: Explanation) -> Page:
+    """An explanation as a page; `page(found).write(Path("why.html"))` keeps it, and a notebook shows it."""
+    from pipeline.explain.page import page as made
+
+    return made(found)
+
+
+__all__ = ["BertlineError", "explain", "page"]

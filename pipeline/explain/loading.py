@@ -1,0 +1,112 @@
+"""A pushed model, loaded to explain its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from models.answer_kind import Kind
+from models.answers import kind_for
+from models.translated import ALIGN
+from pipeline import environment
+from pipeline.config import CHOICES, TEXT_KEYS, TextConfig
+from pipeline.errors import BertlineError
+from pipeline.pushed_model import model_folder
+from serving.contract import DEFAULT_SIGNATURE, TOKENIZE_SIGNATURE, read_card
+
+if TYPE_CHECKING:
+    from models.explaining.explainer import Explainer
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version that was pushed, as its card describes it; the model itself is not loaded yet."""
+
+    folder: Path
+    saved_at: int
+    """When its SavedModel was written, in nanoseconds."""
+    card: Mapping[str, Any] = field(compare=False)
+    kind: Kind[Any] = field(compare=False)
+
+    @property
+    def text_keys(self) -> tuple[str, ...]:
+        """The names of the texts that it reads, in their order."""
+        return tuple(self.card.get("text_keys", TEXT_KEYS[:1]))
+
+    def named(self, texts: Sequence[bytes], choices: Sequence[bytes]) -> dict[str, Any]:
+        """Texts under the names of the model's signature; BertlineError where there are too few or too many."""
+        keys = [key for key in self.text_keys if key != CHOICES]
+        if len(texts) != len(keys):
+            wanted = "one text; leave out --second" if len(keys) == 1 else f"two, {keys[0]} and {keys[1]}; give --second"
+            raise BertlineError(f"{self.folder}: the model reads {wanted}.")
+        given = [text for text in choices if text]
+        if bool(given) != (CHOICES in self.text_keys):
+            wanted = "does not choose; leave out --choice" if given else "chooses; give --choice TEXT, twice or more"
+            raise BertlineError(f"{self.folder}: the model {wanted}.")
+        return {**dict(zip(keys, texts, strict=True)), **({CHOICES: given} if given else {})}
+
+
+def find(model: str | Path, workspace: str = "workspace") -> Version:
+    """Args: see `pushed_model.model_folder`."""
+    folder = model_folder(model, workspace)
+    card = read_card(folder)
+    kind = kind_for(str(card.get("task")))
+    if kind is None or not isinstance(card.get("text"), dict):
+        raise BertlineError(f"{folder}: its card does not say what it is, so no run of this line has exported it.")
+    return Version(folder, (folder / "saved_model.pb").stat().st_mtime_ns, card, kind)
+
+
+@lru_cache(maxsize=1)
+def load(found: Version) -> Explainer:
+    """The one that was asked last is kept: from Python, the same model is asked again and again."""
+    environment.prepare()
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401  the ops inside the model
+
+    from models.explaining.explainer import Explainer
+    from models.task import Context, get_task
+    from models.text import TextEncoder
+    from serving.rows import columns_of
+
+    folder, card, text_keys = found.folder, found.card, found.text_keys
+    loaded = tf.saved_model.load(str(folder))
+    if getattr(loaded, "explaining", None) is None:
+        raise BertlineError(
+            f"{folder}: this version was pushed before models carried what explains them; run the line again, and explain"
+            " the version that it pushes."
+        )
+
+    def ask(signature: str, texts: Mapping[str, Any]) -> dict[str, Any]:
+        asked = {name: tf.constant(value) for name, value in columns_of([texts]).items()}
+        return {name: value.numpy()[0] for name, value in loaded.signatures[signature](**asked).items()}
+
+    def tokens(texts: Mapping[str, Any]) -> list[int]:
+        found = ask(TOKENIZE_SIGNATURE, texts)
+        return found["token_ids"][: found["lengths"]].tolist()
+
+    def written(texts: Mapping[str, Any]) -> list[str]:
+        return [piece.decode() for piece in ask(ALIGN, texts)["target_pieces"]]
+
+    def encoder(carried: Any) -> TextEncoder:
+        path = carried.vocab_asset.asset_path.numpy().decode()
+        return TextEncoder.from_config(path, TextConfig.model_validate(card["text"]))
+
+    task = get_task(card["task"])
+    context = Context(
+        encoder(loaded.text_encoder),
+        tuple(card.get("labels", ())),
+        text_keys=tuple(key if key == CHOICES else raw for key, raw in zip(text_keys, (*TEXT_KEYS, CHOICES), strict=False)),
+        target=encoder(loaded.target_encoder) if getattr(loaded, "target_encoder", None) is not None else None,
+    )
+    return Explainer(
+        loaded.explaining,
+        task,
+        context,
+        ask=lambda texts: ask(DEFAULT_SIGNATURE, texts),
+        readable=found.kind.readable,
+        tokenize=tokens,
+        write=written if task.inside.writes else None,
+    )

@@ -1,0 +1,104 @@
+"""An explanation in a terminal: shaded words, and the strongest of them in a table, which needs no colour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from models.explaining.explanation import Attribution, Explanation
+from models.joiner import JOINER
+from pipeline.runs import plain
+
+_SHOWN_WORDS = 12
+_SHOWN_PIECES = 40
+_BAR = 20
+_FOR, _AGAINST = "rgb(0,114,178)", "rgb(213,94,0)"
+_FAINT, _STRONG, _STRONGEST = 0.05, 0.25, 0.6
+"""Shares of the strongest word. Where there are no colours, strong words have their number beside them."""
+
+
+def show(console: Console, found: Explanation) -> None:
+    console.print(Text.assemble(("answer  ", "bold"), plain(found.answer, 400)), soft_wrap=True)
+    for attribution in found.attributions:
+        console.print()
+        console.print(Text.assemble(("why     ", "bold"), plain(attribution.name, 200)), soft_wrap=True)
+        for line in _texts(attribution, found, coloured=console.color_system is not None):
+            console.print(line, soft_wrap=True)
+        console.print(_table(attribution))
+        console.print(Text(_sum(attribution), "dim"), soft_wrap=True)
+    if found.alignment is not None:
+        console.print("\n[bold]looked at[/]")
+        console.print(_alignment(found, found.alignment))
+    for note in found.notes:
+        console.print(Text.assemble(("note ", "yellow"), plain(note, 400)), soft_wrap=True)
+
+
+def _texts(attribution: Attribution, found: Explanation, *, coloured: bool) -> Iterator[Text]:
+    added, most = attribution.words, max(abs(attribution.words).max(initial=0.0), 1e-9)
+    for number, (name, text) in enumerate(found.texts.items()):
+        line = Text.assemble((f"{name:<8}" if len(found.texts) > 1 else " " * 8, "dim"))
+        end = 0
+        for at, word in sorted(enumerate(attribution.reading.words), key=lambda item: item[1].start):
+            if word.text != number or word.end <= end:
+                continue
+            line.append(_clean(text[end : word.start]))
+            line.append(_clean(text[max(word.start, end) : word.end]), _shade(added[at] / most) if coloured else "")
+            if not coloured and abs(added[at]) >= _STRONG * most:
+                line.append(f"({added[at]:+.2f})")
+            end = word.end
+        line.append(_clean(text[end:]), "dim")
+        yield line
+
+
+def _clean(text: str) -> str:
+    """Nothing that steers a terminal."""
+    return plain(text, len(text) + 1).plain if text.strip() else " " * bool(text)
+
+
+def _shade(share: float) -> str:
+    """In the colour of the side: the letters, those with a line below, or all of the word's ground. No paler shades, which
+    would be the loudest on a dark terminal, and whether it is dark is not known."""
+    if abs(share) < _FAINT:
+        return ""
+    colour = _FOR if share > 0 else _AGAINST
+    if abs(share) < _STRONG:
+        return colour
+    return f"bold underline {colour}" if abs(share) < _STRONGEST else f"bold white on {colour}"
+
+
+def _table(attribution: Attribution) -> Table:
+    added, words = attribution.words, attribution.reading.words
+    most = max(abs(added).max(initial=0.0), 1e-9)
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False, pad_edge=False)
+    table.add_column(justify="right")
+    for at in sorted(range(len(words)), key=lambda at: -abs(added[at]))[:_SHOWN_WORDS]:
+        value = float(added[at])
+        bar = Text(("█" if value > 0 else "░") * max(1, round(_BAR * abs(value) / most)), "blue" if value > 0 else "red")
+        place = Text(f"[{words[at].start}:{words[at].end}]", "dim")
+        table.add_row(f"        {value:+.3f}", bar, plain(words[at].shown), place)
+    return table
+
+
+def _sum(attribution: Attribution) -> str:
+    found = attribution.found
+    return (
+        f"        {attribution.unit} {found.score:+.3f} = {found.baseline:+.3f} of a text that says nothing"
+        f" {attribution.words.sum():+.3f} of its words (to within {abs(found.error):.0e}, {found.gradients} gradients)"
+    )
+
+
+def _alignment(found: Explanation, weights: np.ndarray) -> Table:
+    stack = found.attentions["source"]
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False, pad_edge=False)
+    for piece, row in list(zip(stack.looking, weights, strict=True))[:_SHOWN_PIECES]:
+        at = int(row.argmax())
+        table.add_row("       ", plain(_bare(piece)), plain(_bare(stack.looked_at[at])), f"{row[at]:.2f}")
+    return table
+
+
+def _bare(piece: str) -> str:
+    return piece.replace(JOINER, "") or piece
