@@ -128,7 +128,7 @@ def test_a_kept_file_that_is_gone_is_told_and_holds_up_nothing(config, tmp_path)
     tracker.finish("FINISHED", {})
     shutil.rmtree(tracker._journal.folder / "files")
     said = send(config)
-    assert sum("is no longer in" in line for line in said) == 3  # the config, the verdict, and its picture
+    assert sum("is no longer in" in line for line in said) == 4  # the config, the verdict, its picture and its page
     assert only_run_of(config).info.status == "FINISHED"
 
 
