@@ -188,7 +188,7 @@ def _push(out: Path, request: Request, report: PruneReport, place: Place, tracke
 
     if not report.keeps_within(request.max_drop):
         measured = report.compared["metrics"][report.metric]
-        worse = f"{report.metric} {measured['pruned']} is worse than {measured['original']} by more than"
+        worse = f"{report.metric} {measured['pruned']:.4f} is worse than {measured['original']:.4f} by more than"
         report.refused.append(f"{worse} {request.max_drop:g} (--max-drop)")
         return
     with events.step("ServeCheck"):
