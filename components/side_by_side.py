@@ -19,7 +19,7 @@ from components.held_out.asked import asked_rows
 from components.held_out.scores import Spread, bootstrap
 from models.head_importance import Progress, no_progress
 from models.task import Task
-from serving.contract import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE
+from serving.contract import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, folder_bytes
 
 _ROWS_AT_ONCE = 32
 
@@ -80,7 +80,7 @@ def side_by_side(
     rows = [asked_rows(task, labels, found) for found in answers]
     return SideBySide(
         parameters=(parameters_of(folders[0]), parameters_of(folders[1])),
-        bytes=(bytes_of(folders[0]), bytes_of(folders[1])),
+        bytes=(folder_bytes(folders[0]), folder_bytes(folders[1])),
         rows_per_second=(float(speeds[0]), float(speeds[1])),
         metrics=bootstrap(*rows),
     )
@@ -92,7 +92,3 @@ def parameters_of(folder: Path) -> int:
     types = reader.get_variable_to_dtype_map()
     shapes = reader.get_variable_to_shape_map()
     return sum(int(np.prod(shape)) for name, shape in shapes.items() if types[name].is_floating)
-
-
-def bytes_of(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -67,7 +67,8 @@ def render(
     """The manifests as YAML, and the place that they take the model from."""
     from components.publish import latest
     from serving.command_lines import default_image
-    from serving.manifests import KINDS, Deployed, as_yaml, cluster_name, folder_bytes
+    from serving.contract import folder_bytes
+    from serving.manifests import KINDS, Deployed, as_yaml, cluster_name
 
     if model_base_path is not None and name is None:
         name = Path(model_base_path).absolute().name

@@ -37,3 +37,8 @@ def write_card(folder: str | Path, card: dict[str, Any]) -> None:
     path = Path(folder) / CARD
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(card, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def folder_bytes(folder: str | Path) -> int:
+    """What a model takes on the disk, which is about what its weights take in memory."""
+    return sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())

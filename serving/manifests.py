@@ -12,7 +12,6 @@ import math
 import os
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -64,11 +63,6 @@ def cluster_name(name: str) -> str:
     """
     made = _UNMADE.sub("-", name.lower()).strip("-")
     return (made if made[:1].isalpha() else f"model-{made}".strip("-"))[:50].rstrip("-")
-
-
-def folder_bytes(folder: str | Path) -> int:
-    """What a model takes on the disk, which is about what its weights take in memory."""
-    return sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
 
 
 def deployment(deployed: Deployed) -> list[Manifest]:

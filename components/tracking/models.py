@@ -13,7 +13,7 @@ from models.answer_kind import plain
 from models.answers import kind_for
 from pipeline.config import Config
 from pipeline.storage import AnyPath, is_remote
-from serving.contract import read_card
+from serving.contract import folder_bytes, read_card
 
 
 def candidate(config: Config, folder: str | Path) -> Operation:
@@ -25,11 +25,10 @@ def candidate(config: Config, folder: str | Path) -> Operation:
 def facts(folder: str | Path) -> dict[str, Any]:
     """How large a model is: its parameters, what shapes it, and the bytes of its folder; for people who compare runs."""
     described = read_card(folder).get("model", {})
-    files = [path for path in Path(folder).rglob("*") if path.is_file()]
     return {
         "parameters": described.get("parameters"),
         "sizes": described.get("size", {}),
-        "bytes": sum(path.stat().st_size for path in files),
+        "bytes": folder_bytes(folder),
     }
 
 

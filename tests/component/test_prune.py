@@ -13,13 +13,13 @@ from components import events
 from components.head_plots import pictures
 from components.head_pruning import PushedHeads, check_prunable
 from components.serve_check import differences, read_samples
-from components.side_by_side import bytes_of, side_by_side
+from components.side_by_side import side_by_side
 from models.checkpoints import load_encoder, load_heads
 from models.head_importance import mask_without
 from models.lora import find_encoder
 from pipeline.errors import BertlineError
 from pipeline.line_rows import held_out_records, records_of_file
-from serving.contract import CARD, ENCODER, read_card
+from serving.contract import CARD, ENCODER, folder_bytes, read_card
 from serving.signatures import ServedModel
 
 LOST = {0: [0, 1, 2, 3], 1: [2]}
@@ -58,7 +58,7 @@ def test_an_exported_pruned_model_answers_as_the_masked_one_and_is_smaller(heads
     assert reasons == [] and largest <= 1e-5
     before = asked(heads.folder, "classification")
     assert np.abs(before["probabilities"] - given["probabilities"]).max() > 0.01
-    assert bytes_of(smaller) < bytes_of(heads.folder)
+    assert folder_bytes(smaller) < folder_bytes(heads.folder)
     weights = [folder / "variables" / "variables.data-00000-of-00001" for folder in (smaller, heads.folder)]
     # Five heads of size 4, of each three projections with a bias, and the rows of the output's; four bytes a number.
     assert weights[1].stat().st_size - weights[0].stat().st_size == 4 * 5 * (3 * (16 * 4 + 4) + 4 * 16)
@@ -116,7 +116,7 @@ def test_a_curve_goes_from_few_heads_to_all_of_them(heads):
 def test_two_models_are_compared_on_the_same_rows(heads, smaller):
     found = side_by_side(heads.folder, smaller, heads.task, heads.context.labels, records("classification"))
     assert found.parameters[0] - found.parameters[1] == 5 * (3 * (16 * 4 + 4) + 4 * 16)
-    assert found.bytes == (bytes_of(heads.folder), bytes_of(smaller)) and min(found.rows_per_second) > 0
+    assert found.bytes == (folder_bytes(heads.folder), folder_bytes(smaller)) and min(found.rows_per_second) > 0
     for which, lost in enumerate(({}, LOST)):
         measured = {name: spread[which].value for name, spread in found.metrics.items()}
         assert measured == pytest.approx(heads.metrics(lost), rel=1e-4, abs=1e-6)
