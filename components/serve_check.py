@@ -28,7 +28,6 @@ from serving.embedded.tensors import to_array
 from serving.embedded.warm_up import records
 from serving.settings import ServerSettings
 
-FILE_NAME = "serve_check.json"
 TOLERANCE = 1e-5
 """By which a number may differ: absolute up to 1, and above it a share of the number, for a float has so many digits."""
 _ROUNDS = 3

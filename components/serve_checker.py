@@ -11,7 +11,8 @@ from tfx.types.standard_artifacts import Model, ModelBlessing
 from tfx.utils import io_utils
 from tfx.utils.path_utils import serving_model_path
 
-from components.serve_check import FILE_NAME, Report, serve_check
+from components.serve_check import Report, serve_check
+from components.step_files import SERVE_CHECK
 
 
 @component
@@ -37,7 +38,7 @@ def ServeCheck(
         report = serve_check(serving_model_path(model.uri), name=name, max_ms=max_ms)
     else:
         report = Report(skipped=True)
-    io_utils.write_string_file(os.path.join(served.uri, FILE_NAME), report.to_json())
+    io_utils.write_string_file(os.path.join(served.uri, SERVE_CHECK), report.to_json())
     marker = constants.BLESSED_FILE_NAME if report.blessed else constants.NOT_BLESSED_FILE_NAME
     io_utils.write_string_file(os.path.join(served.uri, marker), "\n".join(report.reasons))
     served.set_int_custom_property(constants.ARTIFACT_PROPERTY_BLESSED_KEY, int(report.blessed))

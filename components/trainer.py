@@ -20,6 +20,7 @@ import tensorflow_transform as tft
 from components import events
 from components.checkpoint_mirror import checkpoints_at
 from components.schema import labels_of
+from components.step_files import HISTORY
 from components.trainer_cluster import train_as_chief
 from components.transform import target_vocabulary_of, vocabulary_of
 from models import checkpoints, inputs, training
@@ -38,7 +39,6 @@ from pipeline.storage import join as join_paths
 from serving.exporting import export_whole
 from serving.samples import choose_rows
 
-HISTORY = "history.jsonl"
 _SHOWN = 20
 
 

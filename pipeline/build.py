@@ -12,7 +12,7 @@ from tfx.orchestration.pipeline import Pipeline
 from components.evaluator import Evaluator
 from components.ingest.component import GIVEN_AT_RUN as FILES_AT_RUN
 from components.ingest.component import Ingest
-from components.ingest.files import digest, raw_bytes
+from components.ingest.files import raw_bytes
 from components.ingest.readers import check_inputs
 from components.pairs import SentencePairs
 from components.pusher import Publish
@@ -26,7 +26,7 @@ from components.vocabulary import VocabularyGen
 from models.task import as_learned, check_label, check_texts, check_training, get_task
 from pipeline.beam import beam_args
 from pipeline.config import Config
-from pipeline.fingerprints import code_fingerprint, file_fingerprint
+from pipeline.fingerprints import InputDigests, code_fingerprint
 from pipeline.place import Place, here
 
 _OF_THE_LINE_ALONE = {"path", "train", "eval", "spans", "split", "labels", "incomplete", "max_bad_share"}
@@ -40,12 +40,15 @@ _TRAINING_ALONE: Any = {
 """Settings of `pretraining` that do not change the pairs."""
 
 
-def create_pipeline(config: Config, *, push: bool = True, place: Place | None = None) -> Pipeline:
+def create_pipeline(
+    config: Config, *, push: bool = True, place: Place | None = None, digests: InputDigests | None = None
+) -> Pipeline:
     """The line for one config, its steps in the order in which the data goes through them.
 
     Args:
       push: whether ServeCheck and the Pusher are among them. Without, a model is trained and judged, and goes no further.
       place: where it runs; this machine by default.
+      digests: of the files that the config names, where they are known already.
     """
     place = place or here(config)
     at_run = place.given_at_run
@@ -60,12 +63,12 @@ def create_pipeline(config: Config, *, push: bool = True, place: Place | None = 
     slices = json.dumps(list(config.evaluation.slices))
     data, text = config.data.model_dump_json(), config.text.model_dump_json()
 
-    data_digest = digest(config.data) if place.sees_data else ""
+    digests = digests or InputDigests.of(config, data=place.sees_data)
 
     ingest = Ingest(
         data=data,
         slices=slices,
-        inputs=data_digest,
+        inputs=digests.data,
         code=code_fingerprint("components.ingest.component"),
         quarantine_path=place.quarantine,
         label=task.label or "class",
@@ -97,7 +100,7 @@ def create_pipeline(config: Config, *, push: bool = True, place: Place | None = 
         text=config.text.model_dump_json(exclude={"seq_len"}),
         text_keys=json.dumps(text_keys),
         target_keys=json.dumps(["label"] if task.label == "text" else []),
-        vocab_digest=f"{file_fingerprint(config.text.vocab)} {file_fingerprint(config.text.target_vocab)}".strip(),
+        vocab_digest=digests.vocab,
         code=code_fingerprint("components.vocabulary"),
     ).with_id("Vocabulary")
     # What is learned from: the rows themselves, or, of documents, pairs of sentences.
@@ -137,7 +140,7 @@ def create_pipeline(config: Config, *, push: bool = True, place: Place | None = 
             "translation": config.translation.model_dump_json() if task.label == "text" else "{}",
             "samples": config.serve_check.samples,
             "checkpoints": place.checkpoints,
-            "checkpoint_digest": file_fingerprint(config.model.checkpoint),
+            "checkpoint_digest": digests.checkpoint,
             "code": code_fingerprint("components.trainer", task_module),
         },
         **{name: at_run[name] for name in TRAINING_AT_RUN if name in at_run},
@@ -167,7 +170,7 @@ def create_pipeline(config: Config, *, push: bool = True, place: Place | None = 
         blessing=evaluator.outputs["blessing"],
         **served,
         destination=place.destination,
-        card=json.dumps({"pipeline": config.name, "data_digest": data_digest, "data": _how_read(config)}),
+        card=json.dumps({"pipeline": config.name, "data_digest": digests.data, "data": _how_read(config)}),
         code=code_fingerprint("components.pusher"),
     ).with_id("Pusher")
     # Nothing is learned from data that the validator has not let through.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,12 +32,25 @@ def why_again(store: Any, context_name: str) -> str | None:
         return None
     record = StepExecutions(store, context_name)
     last = record.now if record.now.last_known_state in FINISHED else record.before
-    outputs = record.outputs(last).values() if last else ()
+    outputs = outputs_of(store, last).values() if last else ()
     for output in outputs:
         if reason := output.properties.get("again"):
             return str(reason)
+    return None if is_whole(outputs) else "its last result is gone from the disk"
+
+
+def is_whole(outputs: Iterable[Output]) -> bool:
+    """Whether all of it is on the disk, so too a version that was pushed."""
     places = [place for output in outputs for place in (output.uri, output.properties.get("pushed_destination")) if place]
-    return None if all(at(place).exists() for place in places) else "its last result is gone from the disk"
+    return all(at(place).exists() for place in places)
+
+
+def outputs_of(store: Any, execution: mlmd.Execution) -> dict[str, Output]:
+    """What an execution made, by name."""
+    return {
+        key: Output(artifact.uri, {n: _value(v) for n, v in artifact.custom_properties.items()}, artifact.id)
+        for key, artifact in _artifacts(store, execution, mlmd.Event.OUTPUT)
+    }
 
 
 class StepExecutions:
@@ -50,12 +63,9 @@ class StepExecutions:
         self.now = executions[-1]
         self.before = next((e for e in reversed(executions[:-1]) if e.last_known_state in FINISHED), None)
 
-    def outputs(self, execution: mlmd.Execution | None = None) -> dict[str, Output]:
-        pairs = self._artifacts(execution or self.now, (mlmd.Event.OUTPUT,))
-        return {
-            key: Output(artifact.uri, {n: _value(v) for n, v in artifact.custom_properties.items()}, artifact.id)
-            for key, artifact in pairs
-        }
+    def outputs(self) -> dict[str, Output]:
+        """Of the newest one."""
+        return outputs_of(self._store, self.now)
 
     def changes(self, demanded: str | None) -> Iterator[str]:
         """What differs from the last time, in words; TFX's cache key is made of just these things."""
@@ -75,14 +85,15 @@ class StepExecutions:
 
     def _inputs(self, execution: mlmd.Execution) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
-        for key, artifact in self._artifacts(execution, (mlmd.Event.INPUT,)):
+        for key, artifact in _artifacts(self._store, execution, mlmd.Event.INPUT):
             found.setdefault(key, []).append(artifact.id)
         return found
 
-    def _artifacts(self, execution: mlmd.Execution, kinds: tuple[int, ...]) -> list[tuple[str, mlmd.Artifact]]:
-        links = [e for e in self._store.get_events_by_execution_ids([execution.id]) if e.type in kinds]
-        artifacts = {a.id: a for a in self._store.get_artifacts_by_id([link.artifact_id for link in links])}
-        return [(link.path.steps[0].key, artifacts[link.artifact_id]) for link in links]
+
+def _artifacts(store: Any, execution: mlmd.Execution, kind: int) -> list[tuple[str, mlmd.Artifact]]:
+    links = [event for event in store.get_events_by_execution_ids([execution.id]) if event.type == kind]
+    artifacts = {artifact.id: artifact for artifact in store.get_artifacts_by_id([link.artifact_id for link in links])}
+    return [(link.path.steps[0].key, artifacts[link.artifact_id]) for link in links]
 
 
 def _value(value: mlmd.Value) -> Any:

@@ -9,10 +9,13 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from components.ingest.files import digest
 from pipeline import storage
+from pipeline.config import Config
 from pipeline.errors import BertlineError
 
 ROOT = Path(__file__).parent.parent
@@ -20,6 +23,33 @@ PACKAGES = ("pipeline", "components", "models", "serving")
 
 # Their values reach the steps as parameters, or they only tell what happens: changing them changes no result.
 _WITHOUT_EFFECT = ("pipeline", "components.events", "components.artifacts")
+
+
+@dataclass(frozen=True)
+class InputDigests:
+    """Of the files that a config names; they are read once a run."""
+
+    data: str
+    vocab: str
+    checkpoint: str
+
+    @classmethod
+    def of(cls, config: Config, *, data: bool = True) -> InputDigests:
+        """Args: data: whether the raw files can be looked at from here."""
+        vocab = config.text.vocab, config.text.target_vocab
+        return cls(
+            data=digest(config.data) if data else "",
+            vocab=" ".join(map(file_fingerprint, vocab)).strip(),
+            checkpoint=file_fingerprint(config.model.checkpoint),
+        )
+
+
+def all_sources() -> str:
+    """One digest of every source file of ours."""
+    total = hashlib.sha256()
+    for path in sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
+        total.update(f"{path.relative_to(ROOT)}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return total.hexdigest()
 
 
 def code_fingerprint(*modules: str) -> str:

@@ -38,8 +38,8 @@ def main() -> None:
     engine, console = LocalEngine(config), Console(highlight=False)
     with Display(console) as display, events.listening(display.hear):
         engine.run(create_pipeline(config))
-    if engine.summary.steps:  # `tfx pipeline create` comes here too, and runs nothing
-        show_summary(console, engine.summary, [])
+    if engine.record.summary.steps:  # `tfx pipeline create` comes here too, and runs nothing
+        show_summary(console, engine.record.summary, [])
 
 
 if __name__ == "__main__":

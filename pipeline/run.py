@@ -10,8 +10,12 @@ from pathlib import Path
 
 from pipeline.config import Config
 from pipeline.errors import BertlineError
+from pipeline.fingerprints import InputDigests
 from pipeline.stage import Stage, stage
 from pipeline.summary import Summary
+from pipeline.unchanged import fingerprint, run_from_cache
+
+_LOADING = "loading TensorFlow and TFX"
 
 
 def run_line(config: Config, source: str, *, again_from: str | None = None, as_json: bool = False) -> Summary:
@@ -33,16 +37,22 @@ def run_line(config: Config, source: str, *, again_from: str | None = None, as_j
 
 def _run(config: Config, again_from: str | None, at: Stage) -> Summary:
     with at.working() as display:
-        with display.waiting("loading TensorFlow and TFX"):
+        if config.seeds:
+            with display.waiting(_LOADING):
+                from pipeline.seeds import run_seeds
+            return run_seeds(config, at, again_from)
+        with display.waiting("looking at the data"):
+            digests = InputDigests.of(config)
+            known_by = fingerprint(config, digests)
+        if not again_from and (unchanged := run_from_cache(config, known_by, at.log)):
+            return unchanged
+        with display.waiting(_LOADING):
             from pipeline.build import create_pipeline
             from pipeline.engine import LocalEngine
-            from pipeline.seeds import run_seeds
-        if config.seeds:
-            return run_seeds(config, at, again_from)
-        engine = LocalEngine(config, again_from)
-        engine.summary.log = str(at.log)
-        engine.run(create_pipeline(config))
-        return engine.summary
+        engine = LocalEngine(config, again_from, fingerprint=known_by)
+        engine.record.summary.log = str(at.log)
+        engine.run(create_pipeline(config, digests=digests))
+        return engine.record.summary
 
 
 def _write_failure(config: Config, log: Path, error: BertlineError) -> None:

@@ -20,7 +20,8 @@ from components.tracking.tracker import Part, Tracker, identity_of
 from components.verdict import Verdict
 from pipeline.build import create_pipeline
 from pipeline.config import Config, without_password
-from pipeline.engine import LocalEngine, only_run
+from pipeline.engine import LocalEngine
+from pipeline.run_record import only_run
 from pipeline.summary import Summary
 
 
@@ -95,15 +96,16 @@ class Study:
         self.step = ""
         part = Part(title=f"{config.name} {title}", tags={"study": self._kind, **tags}, parent=self.tracker)
         engine = LocalEngine(config, again_from, part)
+        record = engine.record
         try:
             engine.run(create_pipeline(config, push=push))
         finally:
-            self.last = engine.summary
-            self.summary.steps += [{**step, "run": title} for step in engine.summary.steps]
-        if engine.verdict is None or engine.history is None:
+            self.last = record.summary
+            self.summary.steps += [{**step, "run": title} for step in record.summary.steps]
+        if record.verdict is None or record.history is None:
             raise AssertionError("a line that has run to its end has trained and judged a model")
-        records = map(json.loads, engine.history.read_text().splitlines())
-        return Outcome(engine.summary, engine.verdict, [record["loss"] for record in records if "loss" in record])
+        lines = map(json.loads, record.history.read_text().splitlines())
+        return Outcome(record.summary, record.verdict, [line["loss"] for line in lines if "loss" in line])
 
     def _note_step(self, event: events.Event) -> None:
         if isinstance(event, events.StepStarted):

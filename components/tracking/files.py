@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from components.step_files import HISTORY, SERVE_CHECK
 from pipeline.config import Config
 
-HISTORY = "history.jsonl"
 _VERDICT, _ROWS = "verdict.json", "evaluation/rows.parquet"
 _MOST_BYTES = 200 << 20
 
@@ -43,7 +43,7 @@ _OF_STEP: Mapping[str, tuple[Kept, ...]] = {
         Kept("evaluation", "verdict.json", _VERDICT, ("confusion_matrix",)),
         Kept("evaluation", "rows.parquet", _ROWS, ("rows",), has_texts=True),
     ),
-    "ServeCheck": (Kept("served", "serve_check.json", "serve_check.json"),),
+    "ServeCheck": (Kept("served", SERVE_CHECK, SERVE_CHECK),),
     "Prune": (Kept("report", "prune.json", "prune.json", ("heads",)),),
 }
 

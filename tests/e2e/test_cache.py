@@ -1,6 +1,8 @@
 """An unchanged step is not run again; a changed one is, with all that follows from it, and says why."""
 
 import shutil
+import subprocess
+import sys
 from collections import Counter
 
 import pytest
@@ -19,12 +21,30 @@ def line(tmp_path_factory):
     return line
 
 
-def executions(line):
-    """State -> how many executions ML Metadata holds."""
+def metadata_of(line):
     config = mlmd.ConnectionConfig()
     config.sqlite.filename_uri = str(line.workspace / "pipelines" / "tiny" / "metadata.db")
-    store = metadata_store.MetadataStore(config)
-    return Counter(mlmd.Execution.State.Name(execution.last_known_state) for execution in store.get_executions())
+    return metadata_store.MetadataStore(config)
+
+
+def executions(line):
+    """State -> how many executions ML Metadata holds."""
+    found = metadata_of(line).get_executions()
+    return Counter(mlmd.Execution.State.Name(execution.last_known_state) for execution in found)
+
+
+def described(store, execution):
+    """All that ML Metadata says of an execution, without numbers and times."""
+    links = [
+        (link.type, link.artifact_id, *(str(step) for step in link.path.steps))
+        for link in store.get_events_by_execution_ids([execution.id])
+    ]
+    contexts = [
+        (context.type, "" if context.type == "pipeline_run" else context.name, str(sorted(context.properties)))
+        for context in store.get_contexts_by_execution(execution.id)
+    ]
+    values = {key: str(value) for key, value in execution.custom_properties.items() if not key.startswith("__")}
+    return execution.type, execution.last_known_state, values, sorted(links), sorted(contexts)
 
 
 def versions(line):
@@ -52,6 +72,43 @@ def test_three_runs(line):
 
     assert line.run("--set", "training.epochs=11").exit_code == 0
     assert line.steps_run() == [] and versions(line) == ["1", "2"]
+
+
+def test_an_unchanged_run_needs_neither_tensorflow_nor_tfx_nor_beam(line):
+    script = """
+import sys
+from pipeline.cli import main
+try:
+    main()
+finally:
+    heavy = ("tensorflow", "keras", "tf_keras", "tfx", "apache_beam", "mlflow", "tensorflow_data_validation", "pandas")
+    print("LOADED", [name for name in heavy if name in sys.modules])
+"""
+    command = [sys.executable, "-c", script, "run", str(line.config), "--workspace", str(line.workspace)]
+    found = subprocess.run(command, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    assert "LOADED []" in found.stdout and found.stdout.count("cached: nothing") == 10
+
+
+def test_what_is_looked_up_is_recorded_as_the_launcher_of_tfx_records_it(line):
+    store, steps = metadata_of(line), len(line.summary["steps"])
+    assert line.run().exit_code == 0
+    looked_up = store.get_executions()[-steps:]
+    (line.workspace / "pipelines" / "tiny" / "finished-runs.json").unlink()
+    assert line.run().exit_code == 0 and line.steps_run() == []
+    launched = store.get_executions()[-steps:]
+    assert [described(store, execution) for execution in looked_up] == [described(store, e) for e in launched]
+    runs = [
+        {
+            context.name
+            for execution in found
+            for context in store.get_contexts_by_execution(execution.id)
+            if context.type == "pipeline_run"
+        }
+        for found in (looked_up, launched)
+    ]
+    assert [len(names) for names in runs] == [1, 1] and runs[0] != runs[1]
+    assert line.run().exit_code == 0 and line.steps_run() == []  # which is remembered again
 
 
 def test_from_runs_a_step_again_with_all_after_it_and_pushes_no_equal_model_twice(line):
@@ -122,3 +179,18 @@ def test_a_model_that_is_not_served_well_is_refused_until_it_is(line):
 def test_a_step_that_the_task_does_not_have_cannot_be_run_again(line):
     result = line.run("--from", "SentencePairs")
     assert result.exit_code == 1 and "the task classification has no step SentencePairs" in result.output
+
+
+def test_a_result_of_a_later_run_is_taken_in_place_of_a_remembered_one(line):
+    """As when the Trainer was run again, and the run broke off after it: the cache of TFX gives the newest model."""
+    remembered = line.workspace / "pipelines" / "tiny" / "finished-runs.json"
+    assert line.run().exit_code == 0
+    before = remembered.read_text()
+    assert line.run("--from", "Trainer").exit_code == 0 and line.steps_run()[0] == "Trainer"
+    newest = line.artifact("Trainer", "model")
+    remembered.write_text(before)  # the run before is the last one that came to its end
+    assert line.run().exit_code == 0 and line.steps_run() == []
+    store = metadata_of(line)
+    (trained,) = [e for e in store.get_executions()[-10:] if e.type.endswith("Trainer")]
+    outputs = [e.artifact_id for e in store.get_events_by_execution_ids([trained.id]) if e.type == mlmd.Event.OUTPUT]
+    assert str(newest) in {artifact.uri for artifact in store.get_artifacts_by_id(outputs)}
