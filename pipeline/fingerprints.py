@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -94,10 +95,19 @@ def _source(module: str) -> Path | None:
 @cache
 def _imports(path: Path) -> list[str]:
     found = []
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    for node in _statements(ast.parse(path.read_bytes())):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             # `from models import inputs` names a module, `from models.task import Task` a value in one.
             found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
     return found
+
+
+def _statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """All statements below, with the imports among them; to walk through every expression takes as long as parsing."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for child in getattr(node, field, ()):
+            if isinstance(child, ast.stmt):
+                yield child
+            yield from _statements(child)
