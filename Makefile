@@ -7,18 +7,23 @@ READY := .venv/.ready
 UV := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
 # uv does not read pip's settings; an index that pip was given is passed on.
 PIP_INDEX := $(shell $(PYTHON) -m pip config get global.index-url 2>/dev/null)
+# Whole files go to the workers in the order of tests/conftest.py, the longest first.
+PYTEST = $(BIN)/python -m pytest -n $(or $(WORKERS),2) --dist loadfile --no-loadscope-reorder tests
 
-.PHONY: run test parity style check bench setup lock clean help
+.PHONY: run test test-full parity style check bench setup lock clean help
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/'
 
 run: $(READY) ## raw text to a pushed model, on the sample; CONFIG=my.yaml for your own
 	@$(BIN)/bertline run $(CONFIG)
 
-test: $(READY) ## the whole test run, in two processes; WORKERS=4 for more
-	$(BIN)/python -m pytest -n $(or $(WORKERS),2) --dist loadfile --no-loadscope-reorder tests
+test: $(READY) ## what a change must pass, in two processes; WORKERS=4 for more
+	$(PYTEST) -m "not full"
+
+test-full: $(READY) ## every test there is, the long ones too
+	$(PYTEST)
 
 parity: $(READY) ## every number of the encoders beside PyTorch's; needs the extra `parity`, and says how to install it
 	$(BIN)/python -m pytest tests/parity

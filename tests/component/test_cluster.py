@@ -94,6 +94,7 @@ def alone(tmp_path_factory) -> dict:
     return Member(tmp_path_factory.mktemp("alone")).result()
 
 
+@pytest.mark.full
 def test_two_processes_train_as_one_does_and_go_on_after_one_is_killed(tmp_path, alone):
     """Killed in the second epoch, two steps after a checkpoint: those two are made once more."""
     cluster = [f"127.0.0.1:{port}" for port in free_ports(2)]

@@ -18,6 +18,8 @@ from models.text import TextEncoder
 from models.vocabulary import SPECIAL_PIECES
 from models.words import WordSplitter
 
+pytestmark = pytest.mark.full
+
 CODES = [code for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF]  # surrogates are not characters
 GROUP, BATCH = 16, 512
 

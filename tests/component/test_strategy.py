@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from models.encoder import Encoder, EncoderSize
 
@@ -47,6 +48,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.full
 def test_two_replicas_give_the_losses_of_one():
     """With 70 rows and batches of 16 some batches are not full; the clip bound is low enough to bind at every step."""
     root = Path(__file__).parents[2]

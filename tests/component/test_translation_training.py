@@ -21,6 +21,7 @@ def written(model, given, sources):
     return [text.decode() for text in tf.function(lambda: ask(model, batch, given)["n_best"][:, 0])().numpy()]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("say", [str, backwards], ids=["copying", "reversal"])
 def test_sequences_that_were_never_seen_are_said_again_and_backwards(say, tmp_path):
     given = context(tmp_path)

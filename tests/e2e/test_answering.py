@@ -17,6 +17,8 @@ from squad_reference import official_scores
 from pipeline.cli import main
 from serving.contract import read_card
 
+pytestmark = pytest.mark.full
+
 # A text speaks of two things of three. Whoever does not look at the question is right in one row of three, by saying
 # nothing or by naming one of the two.
 ANSWERS = {

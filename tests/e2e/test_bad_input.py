@@ -75,6 +75,7 @@ def test_a_label_typo_stops_the_line_before_training(line):
     assert "the line stopped here" in (line.folder / "report.html").read_text()
 
 
+@pytest.mark.full
 def test_an_allowed_anomaly_is_recorded_and_its_row_has_no_weight(line):
     write_config(line.folder, data={"labels": ["good", "bad"]}, evaluation={"thresholds": {"accuracy": 0.1}}, **ALONE)
     rows = make_rows()

@@ -139,6 +139,7 @@ def test_a_run_does_not_push_again_what_was_withdrawn(line):
     assert line.summary["pushed_version"] == 3 and line.summary["withdrawn_version"] is None
 
 
+@pytest.mark.full
 def test_changed_data_goes_through_the_whole_line(line):
     rows = make_rows()
     write_csv(line.folder / "reviews.csv", [*rows, *({**row, "text": row["text"] + " indeed"} for row in rows[:20])])
@@ -159,6 +160,7 @@ def test_a_changed_threshold_judges_again_but_does_not_train_again(line):
     assert line.summary["pushed_version"] is None
 
 
+@pytest.mark.full
 def test_a_model_that_is_not_served_well_is_refused_until_it_is(line):
     """A machine that was busy may be to blame: a refusal is looked at anew."""
     write_config(line.folder)

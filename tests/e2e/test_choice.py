@@ -14,6 +14,8 @@ from lines import ALONE, Line, write_config
 
 from pipeline.cli import main
 
+pytestmark = pytest.mark.full
+
 # A context asks for the ending that speaks of the most, or of the least; without it one is right in half of the rows.
 ASKED = {"most": ["most", "多"], "least": ["least", "café"]}
 LEVELS = [level.split() for level in ("none 无", "few 😺", "lots naïve", "all 全")]

@@ -13,6 +13,8 @@ from spec_executor import Engine, read_spec
 from pipeline.cli import main
 from pipeline.storage import CACHE_VARIABLE
 
+pytestmark = pytest.mark.full
+
 
 def weights(model):
     reader = tf.train.load_checkpoint(str(model / "variables" / "variables"))

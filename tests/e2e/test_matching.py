@@ -16,6 +16,8 @@ from scipy import stats
 from models.ranks import ranks, reciprocal_rank
 from pipeline.cli import main
 
+pytestmark = pytest.mark.full
+
 # A thing and what it does: no word of a first text is in a second one, so that only learning brings them together.
 THINGS = "cat dog fish bird cow 马 wolf bee frog naïve owl mouse".split()
 DEEDS = "meows barks swims sings moos 跑 howls hums leaps café hoots squeaks".split()

@@ -15,6 +15,8 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from pipeline.cli import main
 
+pytestmark = pytest.mark.full
+
 SIGNS = {"funny": ("joke", "笑"), "sad": ("tears", "悲"), "loud": ("bang", "shout")}
 FILLING = "the a house café door of and e\u0301tude was painted".split(" ")
 

@@ -32,6 +32,7 @@ def desk(tmp_path_factory):
             kernel.shutdown_kernel(now=True)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("path", BOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_from_top_to_bottom(path, desk):
     folder, kernel = desk

@@ -14,6 +14,8 @@ from lines import ALONE, Line, write_config, write_csv
 
 from pipeline.cli import main
 
+pytestmark = pytest.mark.full
+
 # Which of two texts speaks of more. Whoever sees one of them alone is right in five of six rows at the best.
 LEVELS = [level.split() for level in ("nothing 无 none", "little few café", "many naïve lots", "all everything 全")]
 FILLING = "the a house door of and 🎨 e\u0301tude was painted".split(" ")

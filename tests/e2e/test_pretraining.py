@@ -16,6 +16,8 @@ from mlflow.tracking import MlflowClient
 from models.checkpoints import load_encoder, load_heads
 from pipeline.cli import main
 
+pytestmark = pytest.mark.full
+
 # What each animal eats, where it lives and what it does at night follow from the animal: all but the order of the
 # sentences can be known.
 TOPICS = [

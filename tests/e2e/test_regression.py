@@ -17,6 +17,8 @@ from sklearn.metrics import mean_squared_error
 
 from pipeline.cli import main
 
+pytestmark = pytest.mark.full
+
 # How much more the first text speaks of than the second, from 0 to 6. Each text alone gives a correlation of 0.71.
 LEVELS = [level.split() for level in ("nothing 无 none", "little few café", "many naïve lots", "all everything 全")]
 FILLING = "the a house door of and 🎨 e\u0301tude was painted".split(" ")

@@ -8,8 +8,11 @@ import sys
 import time
 
 import numpy as np
+import pytest
 from lines import UNSERVED, Line, write_config
 from mlflow.tracking import MlflowClient
+
+pytestmark = pytest.mark.full
 
 
 def history(line):

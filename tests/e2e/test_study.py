@@ -13,6 +13,8 @@ from components.publish import model_digest
 from pipeline.errors import TrainingDivergedError
 from pipeline.study import Study
 
+pytestmark = pytest.mark.full
+
 DATA_STEPS = ("Ingest", "StatisticsGen", "Schema", "ExampleValidator", "Vocabulary", "Transform")
 SEEDS = ("--set", "seeds=[42, 7]")
 SPACE = {"training.weight_decay": [0.01, 0.02, 1.0e38]}  # the last one makes every weight infinite at the first step

@@ -5,7 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from pipeline.fingerprints import ROOT
+
+pytestmark = pytest.mark.full
 
 BIN = Path(sys.executable).parent
 

@@ -184,6 +184,7 @@ def test_files_whose_lines_do_not_go_together_stop_the_line(line, tmp_path):
     assert refused.exit_code == 1 and "train.de" in refused.output and "Traceback" not in refused.output
 
 
+@pytest.mark.full
 def test_two_vocabularies_are_two_files_of_the_model(line, tmp_path):
     other = Line(tmp_path)
     for name in ("train.en", "train.de", "val.en", "val.de"):

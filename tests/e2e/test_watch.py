@@ -2,8 +2,11 @@
 
 import json
 
+import pytest
 import yaml
 from lines import ALONE, Line, make_rows, write_csv
+
+pytestmark = pytest.mark.full
 
 
 def test_new_spans_are_run_on_once_and_only_what_is_better_is_pushed(tmp_path):
