@@ -103,20 +103,21 @@ def find(model: str | None, workspace: str, wanted: Wanted = ANY) -> Found:
 
 def _load(folder: Path, kind: Kind[Any], wanted: Wanted) -> Loaded:
     environment.prepare()
-    import tensorflow as tf
-    import tensorflow_text  # noqa: F401  the ops inside the model
-
+    from serving.embedded.servable import Servable
     from serving.rows import columns_of
 
-    loaded = tf.saved_model.load(str(folder))
-    if wanted.signature not in loaded.signatures:
+    servable = Servable(folder)
+    if wanted.signature not in servable.signatures:
+        servable.close()
         raise BertlineError(f"{folder}: it has no signature {wanted.signature}; name another model by --model.")
-    serve = loaded.signatures[wanted.signature]
+    signature = servable.signatures[wanted.signature]
+    outputs = tuple(signature.outputs)
+    fetches = tuple(signature.outputs[name].name for name in outputs)
 
-    def ask(rows: Sequence[Texts], loaded: Any = loaded) -> list[dict[str, Any]]:  # a signature alone does not keep it
-        asked = {name: tf.constant(value) for name, value in columns_of(wanted.rows(rows)).items()}
-        given = {name: value.numpy() for name, value in serve(**asked).items()}
-        return [{name: value[number] for name, value in given.items()} for number in range(len(rows))]
+    def ask(rows: Sequence[Texts]) -> list[dict[str, Any]]:
+        asked = columns_of(wanted.rows(rows))
+        given = servable.run(tuple(signature.inputs[name].name for name in asked), fetches, tuple(asked.values()))
+        return [{name: value[number] for name, value in zip(outputs, given, strict=True)} for number in range(len(rows))]
 
     return Loaded(ask, kind.readable, kind.plain)
 

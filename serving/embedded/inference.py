@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import classification_pb2, input_pb2, regression_pb2
 
 from serving.embedded.errors import RequestError
+from serving.lean_tensorflow import as_dtype
 
 INPUTS, CLASSES, SCORES, REGRESSION = "inputs", "classes", "scores", "outputs"
 CLASSIFY_METHOD = "tensorflow/serving/classify"
@@ -144,4 +144,4 @@ def _shape(array: np.ndarray) -> str:
 
 
 def _type(array: np.ndarray) -> str:
-    return types_pb2.DataType.Name(tf.as_dtype(array.dtype).as_datatype_enum)
+    return types_pb2.DataType.Name(as_dtype(array.dtype).as_datatype_enum)

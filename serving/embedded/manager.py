@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-import tensorflow as tf
 from tensorflow_serving.apis import model_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
@@ -25,6 +24,7 @@ from serving.embedded.monitoring import Monitoring
 from serving.embedded.servable import Servable, as_request_error
 from serving.embedded.unloading import Unloading
 from serving.embedded.versions import on_disk, wanted
+from serving.lean_tensorflow import errors
 from serving.settings import ServerSettings
 
 _GLANCE_SECONDS = 0.1
@@ -344,6 +344,6 @@ def fingerprint(folder: Path) -> object:
 def _as_failure(error: Exception) -> RequestError:
     if isinstance(error, RequestError):
         return error
-    if isinstance(error, tf.errors.OpError):
+    if isinstance(error, errors.OpError):
         return as_request_error(error)
     return RequestError("UNKNOWN" if not isinstance(error, OSError) else "NOT_FOUND", str(error) or type(error).__name__)

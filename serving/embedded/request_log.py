@@ -10,7 +10,6 @@ import threading
 import time
 from pathlib import Path
 
-import tensorflow as tf
 from google.protobuf.message import Message
 from tensorflow_serving.apis import (
     classification_pb2,
@@ -19,6 +18,8 @@ from tensorflow_serving.apis import (
     prediction_log_pb2,
     regression_pb2,
 )
+
+from serving.lean_tensorflow import TFRecordWriter, errors
 
 _KINDS = {
     predict_pb2.PredictRequest: "predict_log",
@@ -66,13 +67,13 @@ class RequestLog:
 
     def _write(self) -> None:
         broken = False
-        with tf.io.TFRecordWriter(str(self.path)) as writer:
+        with TFRecordWriter(str(self.path)) as writer:
             while (entry := self._waiting.get()) is not None:
                 try:
                     writer.write(entry.SerializeToString())
                     if self._waiting.empty():
                         writer.flush()
-                except tf.errors.OpError:
+                except errors.OpError:
                     self.dropped += 1
                     if not broken:  # said once: the disk may stay full for long
                         broken = True

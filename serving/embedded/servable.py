@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
-import tensorflow_text  # noqa: F401  the ops inside the models
 from tensorflow.core.protobuf import config_pb2
-from tensorflow.python.saved_model import loader_impl
 
 from serving.embedded.errors import RequestError
+from serving.lean_tensorflow import Graph, SavedModelLoader, Session, errors
 
 SERVE_TAG = "serve"
 Feeds = tuple[str, ...]
@@ -31,10 +29,10 @@ class Servable:
         config = config_pb2.ConfigProto(
             intra_op_parallelism_threads=intra_op_threads, inter_op_parallelism_threads=inter_op_threads
         )
-        self._session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
+        self._session = Session(graph=Graph(), config=config)
         try:
             with self._session.graph.as_default():
-                meta = loader_impl.SavedModelLoader(str(folder)).load(self._session, [SERVE_TAG])
+                meta = SavedModelLoader(str(folder)).load(self._session, [SERVE_TAG])
         except BaseException:
             self._session.close()
             raise
@@ -45,7 +43,7 @@ class Servable:
     def run(self, feeds: Feeds, fetches: Fetches, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         try:
             return self._callable(feeds, fetches)(*arrays)
-        except tf.errors.OpError as error:
+        except errors.OpError as error:
             raise as_request_error(error) from None
 
     def close(self) -> None:
@@ -63,12 +61,12 @@ class Servable:
         return made
 
 
-def as_request_error(error: tf.errors.OpError) -> RequestError:
+def as_request_error(error: Any) -> RequestError:
     """TensorFlow's error under its own code, without the lines that name the graph's functions one by one."""
     code = {number: name for name, number in _CODES.items()}.get(error.error_code, "UNKNOWN")
     return RequestError(code, str(error.message).strip())  # type: ignore[arg-type]
 
 
 _CODES = {
-    name: number for name, number in vars(tf.errors).items() if name.isupper() and isinstance(number, int) and name != "OK"
+    name: number for name, number in vars(errors).items() if name.isupper() and isinstance(number, int) and name != "OK"
 }

@@ -10,10 +10,10 @@ import math
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2, types_pb2
 
 from serving.embedded.errors import RequestError
+from serving.lean_tensorflow import as_bytes, as_dtype
 
 _FIELDS = {
     types_pb2.DT_FLOAT: "float_val",
@@ -45,7 +45,7 @@ def to_array(proto: tensor_pb2.TensorProto, max_elements: int) -> np.ndarray:
     if field is None:
         raise RequestError("INVALID_ARGUMENT", f"Tensors of type {_type_name(proto.dtype)} are not served")
     shape = _shape(proto, max_elements)
-    dtype = object if proto.dtype == types_pb2.DT_STRING else tf.as_dtype(proto.dtype).as_numpy_dtype
+    dtype = object if proto.dtype == types_pb2.DT_STRING else as_dtype(proto.dtype).as_numpy_dtype
     if proto.tensor_content:
         return _of_content(proto, shape, dtype)
     size, given = math.prod(shape), getattr(proto, field)
@@ -66,7 +66,7 @@ def to_proto(array: Any, proto: tensor_pb2.TensorProto | None = None) -> tensor_
     """A tensor with typed fields; it is written into `proto` if there is one."""
     array = np.asarray(array)
     proto = tensor_pb2.TensorProto() if proto is None else proto
-    kind = types_pb2.DT_STRING if array.dtype.kind in "OSU" else tf.as_dtype(array.dtype).as_datatype_enum
+    kind = types_pb2.DT_STRING if array.dtype.kind in "OSU" else as_dtype(array.dtype).as_datatype_enum
     field = _FIELDS.get(kind)
     if field is None:
         raise RequestError("INTERNAL", f"Tensors of type {_type_name(kind)} are not served")
@@ -75,7 +75,7 @@ def to_proto(array: Any, proto: tensor_pb2.TensorProto | None = None) -> tensor_
         proto.tensor_shape.dim.add(size=size)
     flat = array.ravel()
     values = (flat.view(np.uint16) if field == _HALF else flat).tolist()
-    getattr(proto, field).extend(map(tf.compat.as_bytes, values) if kind == types_pb2.DT_STRING else values)
+    getattr(proto, field).extend(map(as_bytes, values) if kind == types_pb2.DT_STRING else values)
     return proto
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow_serving.apis import prediction_log_pb2
 
 from serving.contract import WARM_UP
 from serving.embedded.errors import RequestError
+from serving.lean_tensorflow import RecordIterator, errors
 
 MAX_RECORDS = 1000
 
@@ -22,13 +22,13 @@ def records(folder: Path) -> Iterator[prediction_log_pb2.PredictionLog]:
     if not path.is_file():
         return
     try:
-        for number, record in enumerate(tf.data.TFRecordDataset(str(path)).as_numpy_iterator()):
+        for number, record in enumerate(RecordIterator(str(path), "")):
             if number >= MAX_RECORDS:
                 raise RequestError(
                     "INVALID_ARGUMENT", f"Number of warmup records exceeds the maximum ({MAX_RECORDS}) at {path.name}"
                 )
             yield prediction_log_pb2.PredictionLog.FromString(record)
-    except tf.errors.DataLossError as error:
+    except errors.DataLossError as error:
         raise RequestError("DATA_LOSS", f"{error.message}. Please verify your warmup data is in TFRecord format.") from None
     except DecodeError:
         raise RequestError("INVALID_ARGUMENT", f"Failed to parse warmup record from {path.name}") from None
