@@ -8,9 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -134,8 +134,10 @@ def train_and_export(
         expand = partial(expanded, task, context=context, training=True)
         return replace(inputs.read_corpus(files, feature_spec, expand), prepare=prepare, counted=task.counted)
 
-    def held_out() -> Iterable[Tensors]:
-        return inputs.by_length(inputs.read_rows(eval_files, feature_spec, settings.batch_size), settings.batch_size)
+    @cache  # asked for after each epoch; the rows that are learned from are in memory too
+    def held_out() -> list[Tensors]:
+        read = inputs.read_rows(eval_files, feature_spec, settings.batch_size)
+        return list(inputs.by_length(read, settings.batch_size))
 
     train_rows = corpus(train_files, True)
     if settings.class_weights and task.weigh and task.class_key:

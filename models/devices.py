@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from models.cluster import Cluster
+from models.inputs import as_it_is
 from pipeline.config import TrainingConfig
 from pipeline.errors import BertlineError
 
@@ -68,7 +69,11 @@ class Devices:
         def of_process(context: Any) -> tf.data.Dataset:
             local = self.replicas // context.num_input_pipelines
             first = context.input_pipeline_id * local
-            return batches.flat_map(lambda batch: tf.data.Dataset.from_tensor_slices(self._parts(batch, first, local)))
+
+            def dealt(batch: dict[str, tf.Tensor]) -> tf.data.Dataset:
+                return tf.data.Dataset.from_tensor_slices(self._parts(batch, first, local))
+
+            return batches.flat_map(as_it_is(dealt))
 
         return self.strategy.distribute_datasets_from_function(of_process)
 

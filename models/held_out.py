@@ -29,12 +29,11 @@ def scorer(task: Task, context: Context, rows: Callable[[], Iterable[Tensors]]) 
 
     @cache  # traced once, not after each epoch
     def asked(model: Any) -> Callable[[Tensors], Tensors]:
-        @tf.function(reduce_retracing=True, autograph=False)
         def ask(features: Tensors) -> Tensors:
             batch = task.for_evaluation(padded(expanded(task, features, context)))
             return {**task.measure(task.ask(model, batch, context), batch, context), **task.targets(features)}
 
-        return ask
+        return traced_once(ask)
 
     def score(model: Any) -> dict[str, float]:
         ask = asked(model)
@@ -66,6 +65,27 @@ def scorer(task: Task, context: Context, rows: Callable[[], Iterable[Tensors]]) 
         return scores
 
     return score
+
+
+def traced_once(function: Callable[[Tensors], Tensors]) -> Callable[[Tensors], Tensors]:
+    """A function of the features of some rows, traced when it is first called, and for any number of rows."""
+
+    @cache
+    def traced(names: tuple[str, ...], specs: tuple[Any, ...]) -> Any:
+        return tf.function(function, input_signature=[dict(zip(names, specs, strict=True))], autograph=False)
+
+    def called(features: Tensors) -> Tensors:
+        return traced(tuple(features), tuple(map(_of_any_rows, features.values())))(features)
+
+    return called
+
+
+def _of_any_rows(value: Any) -> Any:
+    if isinstance(value, tf.RaggedTensor):
+        shape = [None] * (1 + value.ragged_rank) + value.flat_values.shape[1:]
+        return tf.RaggedTensorSpec(shape, value.dtype, value.ragged_rank, value.row_splits.dtype)
+    value = tf.convert_to_tensor(value)
+    return tf.TensorSpec([None, *value.shape[1:]], value.dtype)
 
 
 def _ours(task: Task, labels: Sequence[str]) -> list[str]:

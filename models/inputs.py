@@ -79,6 +79,12 @@ def as_numbers(values: tf.RaggedTensor) -> tf.RaggedTensor:
     return tf.cast(values, tf.int32) if values.dtype == tf.int64 else values
 
 
+def as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function for `Dataset.map`, which would have AutoGraph rewrite it and all that it calls: that takes longer than to
+    trace it, and none of ours has Python's own `if` or `for` on tensors."""
+    return tf.autograph.experimental.do_not_convert(function)
+
+
 def read_rows(files: Sequence[str], feature_spec: Mapping[str, Any], batch_size: int) -> tf.data.Dataset:
     """The features of transformed TFRecords, as Transform made them, in batches."""
 
@@ -87,7 +93,7 @@ def read_rows(files: Sequence[str], feature_spec: Mapping[str, Any], batch_size:
         return {name: as_numbers(x) if isinstance(x, tf.RaggedTensor) else x for name, x in parsed.items()}
 
     dataset = tf.data.TFRecordDataset(sorted(files), compression_type="GZIP", num_parallel_reads=1)
-    return dataset.batch(batch_size).map(parse).prefetch(2)
+    return dataset.batch(batch_size).map(as_it_is(parse)).prefetch(2)
 
 
 def by_length(batches: Iterable[Mapping[str, Any]], batch_size: int) -> Iterator[dict[str, Any]]:
@@ -109,7 +115,7 @@ def read_corpus(
     Args:
       expand: (features of some rows) -> those of the rows to learn from, which may be more.
     """
-    dataset = read_rows(files, feature_spec, 1024).map(expand)
+    dataset = read_rows(files, feature_spec, 1024).map(as_it_is(expand))
     dense: dict[str, list[np.ndarray]] = {}
     values: dict[str, list[np.ndarray]] = {TOKENS: []}
     lengths: dict[str, list[np.ndarray]] = {TOKENS: []}
@@ -239,7 +245,7 @@ def batches(corpus: Corpus, planned: Sequence[Batch], batch_size: int | None, *,
         made |= {"weight": weight, **{name: tf.gather(value, chosen) for name, value in targets.items()}}
         return corpus.prepare(made, seed) if corpus.prepare else made
 
-    return tf.data.Dataset.from_tensor_slices((starts, sizes, lengths, seeds)).map(gather).prefetch(4)
+    return tf.data.Dataset.from_tensor_slices((starts, sizes, lengths, seeds)).map(as_it_is(gather)).prefetch(4)
 
 
 def padded(features: Mapping[str, Any], length: tf.Tensor | None = None) -> dict[str, tf.Tensor]:

@@ -9,7 +9,7 @@ follows from the seed, so a training that was killed ends with the very weights 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -26,7 +26,7 @@ from models.optimizer import Optimizer
 from models.recompute import recompute_layers
 from models.resume import Checkpoint
 from models.skew import drawn_rows
-from models.steps import batches, evaluator, plan, step_function
+from models.steps import epochs, evaluator, plan, step_function
 from models.task import Task
 from pipeline.config import TrainingConfig
 from pipeline.errors import BertlineError, TrainingDivergedError
@@ -148,6 +148,13 @@ def train(
     held_out, recent = checkpoint.held_out, checkpoint.recent
     trained = {variable.path: variable for variable in model.trainable_variables}
     step_of = cache(lambda number: step_function(devices, model, task, optimizer, *phases[number]))  # traced once a phase
+    left = [planned[max(0, start - int(end) + len(planned)) :] for planned, end in zip(plans, ends, strict=True)]
+
+    @cache
+    def stream_of(number: int) -> Iterator[Iterator[Any]]:
+        of_phase = [planned for planned, phase in zip(left, phase_of, strict=True) if planned and phase == number]
+        return epochs(devices, phases[number].rows, of_phase, phases[number].settings)
+
     # Held-out rows are as long as those of the last phase.
     evaluate = evaluator(devices, model, task, eval_rows, phases[-1].settings)
     events = tensorboard_folder or checkpoint_folder.parent / "tensorboard" / checkpoint_folder.name
@@ -166,11 +173,9 @@ def train(
                 continue
             if settings.early_stopping and held_out.stale_epochs >= settings.early_stopping:
                 break
-            rows, in_phase = phases[phase_of[epoch]]
             step_fn = step_of(phase_of[epoch])
-            dataset = batches(rows, planned[step - first :], in_phase, devices.replicas)
             began = time.perf_counter()
-            for batch in devices.deal(dataset):
+            for batch in next(stream_of(phase_of[epoch])):
                 loss, accuracy, tokens = (float(value) for value in step_fn(batch))
                 step += 1
                 now = time.perf_counter()

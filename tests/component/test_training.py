@@ -1,10 +1,15 @@
 """The training loop on a tiny encoder: what must hold for every task, strategy and interruption."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from tiny_training import TASK, build, losses, rows, settings
+import tensorflow as tf
+from tiny_training import CONTEXT, TASK, build, losses, rows, settings
 
+from models import steps
 from models.devices import join
+from models.held_out import scorer
 from models.inputs import batches, plan
 from models.steps import evaluator
 from models.training import train
@@ -49,6 +54,57 @@ def test_a_training_that_was_stopped_ends_with_the_weights_of_one_that_was_not(t
 def test_a_half_written_checkpoint_is_not_taken_up(tmp_path):
     (tmp_path / "step-000000004.part").write_bytes(b"half")
     assert train(build, TASK, settings(epochs=1), rows(16), rows(16), checkpoint_folder=tmp_path).resumed_at == 0
+
+
+def test_whatever_the_lengths_and_epochs_each_function_is_traced_once(tmp_path):
+    passes, prepared = [], []
+
+    def counted():
+        model = build()
+        call = model.call
+        model.call = lambda batch, training=False: passes.append(training) or call(batch, training=training)
+        return model
+
+    def prepare(batch, seed):
+        prepared.append(seed)
+        return batch
+
+    def ragged(corpus, begin, end):
+        tokens = tf.RaggedTensor.from_row_splits(corpus.values, corpus.starts)
+        return {"token_ids": tokens[begin:end], "label_id": tf.constant(corpus.targets["label_id"][begin:end])}
+
+    held_out = rows(37, seed=1)
+    parts = [ragged(held_out, begin, begin + 16) for begin in range(0, 37, 16)]
+    train(
+        counted,
+        TASK,
+        settings(epochs=3, accumulate=2),
+        replace(rows(100), prepare=prepare),
+        held_out,
+        checkpoint_folder=tmp_path,
+        score=scorer(TASK, CONTEXT, lambda: parts),
+    )
+    assert passes == [True, False, False]  # the step, held-out loss, held-out scores
+    assert len(prepared) == 2  # what a batch looks like, and all batches
+
+
+def test_epochs_give_the_same_batches_whether_or_not_they_share_a_dataset(monkeypatch):
+    corpus, chosen = rows(50), settings()
+    plans = [steps.plan(corpus, chosen, seed=1, epoch=epoch) for epoch in range(4)]
+
+    def found():
+        return [[batch["token_ids"].numpy() for batch in epoch] for epoch in steps.epochs(join(), corpus, plans, chosen)]
+
+    together = found()
+    monkeypatch.setattr(steps, "_LISTED", 120)
+    two_by_two = found()
+    monkeypatch.setattr(steps, "_LISTED", 1)
+    apart = found()
+    for one, two, three, planned in zip(together, two_by_two, apart, plans, strict=True):
+        assert len(one) == len(two) == len(three) == len(planned)
+        for a, b, c in zip(one, two, three, strict=True):
+            np.testing.assert_array_equal(a, b)
+            np.testing.assert_array_equal(a, c)
 
 
 def test_padding_and_batch_composition_never_change_logits():
