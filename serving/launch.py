@@ -46,6 +46,8 @@ Say = Callable[[str], None]
 
 PATIENCE = 600.0
 """Seconds until every model must answer: a first load of a large one, or the pull of an image, takes minutes."""
+_ASK_SECONDS = 0.02
+"""Between the first questions whether models answer, and at last ten times as many: a small one is there in a second."""
 _STOP_SECONDS = 30.0
 _LOG_SECONDS = 5.0  # for the rest of the log of a server that has ended
 
@@ -134,7 +136,7 @@ class Running:
                 if now - told >= 10:
                     told = now
                     say(f"{self.title}: waiting for its models, {now - began:.0f} s …")
-                if stop.wait(0.2):
+                if stop.wait(max(_ASK_SECONDS, min(10 * _ASK_SECONDS, (now - began) / 20))):
                     return False
         self.require_alive()  # what answered may be another server, on the port that this one did not get
         return True
