@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import userstate
 
+from components.small import SMALL_BYTES
 from pipeline.config import Config
 
 ONE_WORKER_BYTES = 256 * 2**20
@@ -30,6 +31,8 @@ def beam_args(config: Config, raw_bytes: int | None) -> list[str]:
         workers = beam.workers or (1 if (raw_bytes or 0) < ONE_WORKER_BYTES else os.cpu_count() or 1)
         mode = "in_memory" if workers == 1 else "multi_processing"
         told = [f"--direct_running_mode={mode}", f"--direct_num_workers={workers}"]
+        # Not where nobody knows yet what the steps will read, and by which process.
+        told += [f"--small_data_bytes={SMALL_BYTES}"] if workers == 1 and raw_bytes is not None else []
     elif beam.runner == "dataflow":
         told = ["--runner=DataflowRunner", f"--sdk_container_image={image}"]
         told += [f"--num_workers={beam.workers}"] if beam.workers else []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tfx.components import StatisticsGen
 from tfx.orchestration import metadata
 from tfx.orchestration.pipeline import Pipeline
 
@@ -17,6 +16,7 @@ from components.ingest.readers import check_inputs
 from components.pairs import SentencePairs
 from components.pusher import Publish
 from components.serve_checker import ServeCheck
+from components.statistics import StatisticsGen
 from components.trainer_component import GIVEN_AT_RUN as TRAINING_AT_RUN
 from components.trainer_component import Trainer
 from components.transform import Transform
@@ -76,7 +76,10 @@ def create_pipeline(
         **{name: at_run[name] for name in FILES_AT_RUN if name in at_run},
     ).with_id("Ingest")
     examples = ingest.outputs["examples"]
-    statistics = StatisticsGen(examples=examples).with_id("StatisticsGen")
+    statistics = StatisticsGen(
+        examples=examples,
+        code=code_fingerprint("components.statistics"),
+    ).with_id("StatisticsGen")
     schema = SchemaFromConfig(
         report=ingest.outputs["report"],
         data=data,
