@@ -7,6 +7,7 @@ ours: `components/serve_check.py` holds those of a server against them, before a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -61,12 +62,21 @@ def make_samples(
         response.model_spec.CopyFrom(request.model_spec)
         for key, value in inputs.items():
             to_proto(value, request.inputs[key])
-        with tf.device("/CPU:0"):  # where ServeCheck's server computes: GPUs round otherwise
+        with _where_served():
             answers = predict(*map(tf.constant, inputs.values()))
         for key, answer in answers.items():
             to_proto(answer.numpy(), response.outputs[key])
         made.append(log)
     return made
+
+
+def _where_served() -> AbstractContextManager[Any]:
+    """Where ServeCheck's server computes: GPUs round otherwise.
+
+    On machines without one nothing is said of devices, for then the function that is asked is the one that is saved:
+    TensorFlow traces another for each device that it is told.
+    """
+    return tf.device("/CPU:0") if tf.config.list_logical_devices("GPU") else nullcontext()
 
 
 def write_samples(samples: Sequence[prediction_log_pb2.PredictionLog], folder: str | Path) -> None:

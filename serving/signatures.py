@@ -31,6 +31,10 @@ class ServedModel(tf.Module):
         names = zip(task.input_names or context.text_keys, context.text_keys, strict=True)
         texts = [tf.TensorSpec([None, None] if key == CHOICES else [None], tf.string, name=name) for name, key in names]
         records = [tf.TensorSpec([None], tf.string, name="examples")]
+        # Signatures share what they have in common: a function is traced and saved once, however many call it.
+        request = tf.function(self._request_of, input_signature=texts, autograph=False)
+        features = tf.function(self._features_of, input_signature=records, autograph=False)
+        self._request, self._features = (lambda *texts: request(*texts)), (lambda records: features(records))
         self.predict = tf.function(self._predict, input_signature=texts, autograph=False)
         self.tokenize = tf.function(self._tokenize, input_signature=texts, autograph=False)
         self.predict_examples = tf.function(self._predict_examples, input_signature=records, autograph=False)
@@ -44,6 +48,15 @@ class ServedModel(tf.Module):
         batch = padded(expanded(self._task, self._request(*empty), self._context))
         specs = {name: tf.TensorSpec([None] * value.shape.rank, value.dtype) for name, value in batch.items()}
         self.explaining = Explaining(self._task, self._model(), read_by_model(specs))
+
+    def settle(self) -> None:
+        """For an export alone: its functions are as they were traced for callers of this process.
+
+        TensorFlow would trace them once more while it saves, where it keeps variables in another way if it is asked to.
+        """
+        for name in ("predict", "tokenize", "predict_examples", "evaluation_targets"):
+            setattr(self, name, getattr(self, name).get_concrete_function())
+        self._further = {name: function.get_concrete_function() for name, function in self._further.items()}
 
     def signatures(self) -> dict[str, Any]:
         return {
@@ -63,7 +76,7 @@ class ServedModel(tf.Module):
         specs = [tf.TensorSpec([None], tf.as_dtype(dtype), name=name) for name, dtype in inputs.items()]
         return tf.function(called, input_signature=specs, autograph=False)
 
-    def _request(self, *texts: tf.Tensor) -> dict[str, Any]:
+    def _request_of(self, *texts: tf.Tensor) -> dict[str, Any]:
         return self._task.request(dict(zip(self._context.text_keys, texts, strict=True)), self._context)
 
     def _predict(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -74,7 +87,7 @@ class ServedModel(tf.Module):
         tokens = self._request(*texts)[TOKENS]
         return {TOKENS: tokens.to_tensor(), "lengths": tokens.row_lengths()}
 
-    def _features(self, records: tf.Tensor) -> dict[str, Any]:
+    def _features_of(self, records: tf.Tensor) -> dict[str, Any]:
         return features_of(records, self._task, self._context)
 
     def _predict_examples(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -88,5 +101,6 @@ class ServedModel(tf.Module):
 def export(served: ServedModel, folder: str, card: dict[str, Any]) -> None:
     """Writes the SavedModel, with what explains its answers, and beside it the card that says what it is."""
     served.add_explaining()
+    served.settle()
     tf.saved_model.save(served, folder, signatures=served.signatures())
     write_card(folder, card)

@@ -12,6 +12,7 @@ from models.encoder import Encoder, EncoderSize
 from models.task import Context, get_task
 from models.text import TextEncoder
 from serving.contract import read_card
+from serving.samples import make_samples
 from serving.signatures import ServedModel, export
 
 LABELS = ("bad", "good")
@@ -104,3 +105,24 @@ def test_the_vocabulary_is_an_asset_and_the_card_says_what_the_model_is(exported
     assert (folder / "assets" / "vocab.txt").read_text(encoding="utf-8").split() == PIECES
     assert read_card(folder) == {"task": "classification"}
     assert read_card(folder.parent) == {}
+
+
+def test_samples_and_signatures_trace_what_they_share_once(tmp_path, monkeypatch):
+    task = get_task("classification")
+    (tmp_path / "vocab.txt").write_text("\n".join(PIECES) + "\n", encoding="utf-8")
+    text_encoder = TextEncoder(str(tmp_path / "vocab.txt"), seq_len=16)
+    context = Context(text_encoder, LABELS)
+    size = EncoderSize(vocab_size=len(PIECES), layers=1, hidden=8, heads=2, intermediate=16)
+    model = task.build(Encoder(size, seed=1), context, 0.1, 1)
+    passes, read = [], []
+    call, pieces = model.call, TextEncoder.pieces
+    monkeypatch.setattr(model, "call", lambda batch, training=False: passes.append(1) or call(batch, training=training))
+    monkeypatch.setattr(TextEncoder, "pieces", lambda self, texts: read.append(1) or pieces(self, texts))
+    served = ServedModel(task, context, model)
+    samples = make_samples(served.predict, [{"text": b"a good film"}, {"text": b"bad"}], "m")
+    export(served, str(tmp_path / "model"), {"task": task.name})
+    assert len(passes) == 3  # texts, Examples, and vectors in the place of texts
+    assert len(read) == 2  # texts, Examples
+    answer = tf.saved_model.load(str(tmp_path / "model")).signatures["serving_default"](text=tf.constant([b"bad"]))
+    wanted = tf.make_ndarray(samples[1].predict_log.response.outputs["probabilities"])
+    np.testing.assert_allclose(answer["probabilities"], wanted, atol=1e-6)

@@ -35,6 +35,22 @@ def translate(devices):
         chosen = other.settings(epochs=1, devices=devices, batch_tokens=200, label_smoothing=0.1)
         result = train(lambda: other.build(16), other.TASK, chosen, learned, learned, checkpoint_folder=Path(folder) / "c")
     return losses(result)
+def exported(devices):
+    from models.task import Context
+    from models.text import TextEncoder
+    from serving.signatures import ServedModel, export
+    from wordpiece import write_vocab
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        chosen = settings(epochs=1, devices=devices)
+        model = train(build, TASK, chosen, rows(32), rows(16), checkpoint_folder=folder / "c").model
+        pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c"]
+        context = Context(TextEncoder(write_vocab(folder, pieces), seq_len=16), ("no", "yes"))
+        served, texts = ServedModel(TASK, context, model), tf.constant(["a b", "", "c c a b"])
+        own = served.predict(texts)["probabilities"].numpy().tolist()
+        export(served, str(folder / "model"), {"task": TASK.name})
+        answer = tf.saved_model.load(str(folder / "model")).signatures["serving_default"](text=texts)
+        return own, answer["probabilities"].numpy().tolist()
 options = {"optimizer": "lamb", "lora": 2, "keep": "best", "layer_decay": 0.5}
 print(json.dumps({
     "one": run(one),
@@ -44,6 +60,7 @@ print(json.dumps({
     "two with dropout, in parts, half precision": run(two, 0.1, accumulate=2, precision="float16"),
     "one, batches by tokens": translate(one),
     "two, batches by tokens": translate(two),
+    "two, exported": exported(two),
 }))
 """
 
@@ -55,11 +72,12 @@ def test_two_replicas_give_the_losses_of_one():
     done = subprocess.run([sys.executable, "-c", TWO_DEVICES], cwd=root, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
-    one, two, one_at_once, two_in_parts, with_dropout, one_by_tokens, two_by_tokens = found.values()
+    one, two, one_at_once, two_in_parts, with_dropout, one_by_tokens, two_by_tokens, (own, saved) = found.values()
     np.testing.assert_allclose(two, one, rtol=1e-5)
     np.testing.assert_allclose(two_in_parts, one_at_once, rtol=1e-5)
     np.testing.assert_allclose(two_by_tokens, one_by_tokens, rtol=1e-5)
     assert np.isfinite(with_dropout).all()
+    np.testing.assert_allclose(saved, own, atol=1e-6)
 
 
 MIRRORED = """
