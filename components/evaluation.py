@@ -21,6 +21,7 @@ from components.held_out.writer import row_evaluator
 from components.metrics import PER_CLASS
 from components.verdict import LENGTH, OVERALL, ROWS, Slices, Verdict, check_metrics, judge, length_slice, slice_name
 from models.score_families import family_of
+from models.scores import OF_CLASSES
 from models.task import Task
 from pipeline.config import EvaluationConfig
 from serving.contract import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE
@@ -117,6 +118,7 @@ def _eval_config(task: Task, settings: EvaluationConfig, labels: Sequence[str], 
         return tfma.ModelSpec(
             name=name,
             is_baseline=name == "baseline",
+            model_type=tfma.TF_GENERIC,  # or TFMA loads each model once more, to see whether it is one of Keras's
             signature_name=EXAMPLES_SIGNATURE,
             preprocessing_function_names=[TARGETS_SIGNATURE],
             **by_output,
@@ -148,6 +150,9 @@ def _eval_config(task: Task, settings: EvaluationConfig, labels: Sequence[str], 
 
 def _metric(name: str, of: str, labels: Sequence[str]) -> tfma.MetricConfig:
     """A metric of TFMA's by the name of its class, or one of ours by the name of its score."""
+    if of in OF_CLASSES:
+        config = json.dumps({"name": name, "of": of})
+        return tfma.MetricConfig(class_name=metrics.ClassMean.__name__, module=metrics.__name__, config=config)
     if family_of(of) is None:
         return tfma.MetricConfig(class_name=of, config=json.dumps({"name": name}))
     config = json.dumps({"name": name, "score": of, "labels": list(labels)})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from tensorflow_model_analysis.metrics import metric_types, metric_util
 
 from models.score_families import FAMILIES, family_of
+from models.scores import OF_CLASSES
 
 PER_CLASS = "class/"
 """Begins the name of a score of one class: class/NAME/score."""
@@ -22,6 +23,33 @@ class Score(metric_types.Metric):
     def __init__(self, name: str, score: str, labels: Sequence[str]) -> None:
         make = metric_util.merge_per_key_computations(_computations)
         super().__init__(make, name=name, score=score, labels=list(labels))
+
+
+class ClassMean(metric_types.Metric):
+    """A metric of Keras's over classes, by its name, in numpy.
+
+    Keras's own would be traced anew for each, which takes longer than a small model and all of its rows.
+    """
+
+    def __init__(self, name: str, of: str) -> None:
+        super().__init__(metric_util.merge_per_key_computations(_mean_computations), name=name, of=of)
+
+
+def _mean_computations(
+    name: str,
+    of: str,
+    eval_config: Any = None,
+    model_name: str = "",
+    output_name: str = "",
+    example_weighted: bool = False,
+) -> metric_types.MetricComputations:
+    place = {"model_name": model_name, "output_name": output_name, "example_weighted": example_weighted}
+    sums, key = (metric_types.MetricKey(name=each, **place) for each in ("_class_means", name))
+    at = list(OF_CLASSES).index(of)
+    # Where no row has a weight there is nothing to divide by, and Keras says 0.
+    mean = lambda total: {key: float(total[at] / total[-1]) if total[-1] else 0.0}  # noqa: E731
+    added = metric_types.MetricComputation(keys=[sums], preprocessors=None, combiner=AddClasses(sums, eval_config))
+    return [added, _derived([key], sums, mean)]
 
 
 def _computations(
@@ -80,16 +108,7 @@ class AddRows(beam.CombineFn):
         return FAMILIES[self._family].none(self._labels)
 
     def add_input(self, found: Any, element: metric_types.StandardMetricInputs) -> Any:
-        rows = metric_util.to_label_prediction_example_weight(
-            element,
-            eval_config=self._eval_config,
-            model_name=self._key.model_name,
-            output_name=self._key.output_name,
-            example_weighted=self._key.example_weighted,
-            flatten=False,
-            squeeze=False,
-        )
-        for label, prediction, weight in rows:
+        for label, prediction, weight in _rows(element, self._key, self._eval_config):
             if float(np.max(weight)) > 0:
                 found = FAMILIES[self._family].add(found, label, prediction, self._labels)
         return found
@@ -99,3 +118,41 @@ class AddRows(beam.CombineFn):
 
     def extract_output(self, found: Any) -> dict[metric_types.MetricKey, Any]:
         return {self._key: found}
+
+
+class AddClasses(beam.CombineFn):
+    """What each of `OF_CLASSES` has in all rows, and the rows, by their weights."""
+
+    def __init__(self, key: metric_types.MetricKey, eval_config: Any) -> None:
+        self._key, self._eval_config = key, eval_config
+
+    def create_accumulator(self) -> np.ndarray:
+        return np.zeros(len(OF_CLASSES) + 1)
+
+    def add_input(self, found: np.ndarray, element: metric_types.StandardMetricInputs) -> np.ndarray:
+        for label, prediction, weight in _rows(element, self._key, self._eval_config):
+            ids, shares = np.ravel(label)[:1].astype(np.int64), np.reshape(prediction, (1, -1))
+            values = [float(of(ids, shares)[0]) for of in OF_CLASSES.values()]
+            found += float(np.max(weight)) * np.asarray([*values, 1.0])
+        return found
+
+    def merge_accumulators(self, parts: Iterable[np.ndarray]) -> np.ndarray:
+        return sum(parts, self.create_accumulator())
+
+    def extract_output(self, found: np.ndarray) -> dict[metric_types.MetricKey, Any]:
+        return {self._key: found}
+
+
+def _rows(
+    element: metric_types.StandardMetricInputs, key: metric_types.MetricKey, eval_config: Any
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """(label, prediction, weight) of each row."""
+    return metric_util.to_label_prediction_example_weight(
+        element,
+        eval_config=eval_config,
+        model_name=key.model_name,
+        output_name=key.output_name,
+        example_weighted=key.example_weighted,
+        flatten=False,
+        squeeze=False,
+    )

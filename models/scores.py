@@ -218,6 +218,21 @@ def word_accuracy(found: Entities) -> float:
     return found.right / found.words if found.words else 0.0
 
 
+def is_right(labels: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    return shares.argmax(axis=1) == labels
+
+
+def cross_entropy(labels: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """As Keras has it, which makes logits of the shares again."""
+    logs = np.log(np.clip(shares.astype(np.float64), LEAST_SHARE, 1 - LEAST_SHARE))
+    return np.log(np.exp(logs).sum(axis=1)) - logs[np.arange(len(logs)), labels]
+
+
+OF_CLASSES: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "SparseCategoricalAccuracy": is_right,
+    "SparseCategoricalCrossentropy": cross_entropy,
+}
+"""(ids of classes, shares) -> of each row a number whose mean, by the weights, is the metric of Keras of that name."""
 OF_ENTITIES: Mapping[str, Callable[[Entities], float]] = {
     "EntityPrecision": entity_score("precision"),
     "EntityRecall": entity_score("recall"),

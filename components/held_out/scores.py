@@ -14,7 +14,7 @@ import numpy as np
 from components.held_out.rows import HeldOutRows, shared
 from models.ranks import ranks
 from models.score_families import FAMILIES, family_of
-from models.scores import LEAST_SHARE, Decisions, Entities
+from models.scores import OF_CLASSES, Decisions, Entities
 from pipeline.errors import BertlineError
 
 LEVEL = 0.95
@@ -151,15 +151,9 @@ def _mean(values: np.ndarray, weights: np.ndarray) -> Sum:
     return mean
 
 
-def _cross_entropy(labels: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    logs = np.log(np.clip(shares.astype(np.float64), LEAST_SHARE, 1 - LEAST_SHARE))
-    return np.log(np.exp(logs).sum(axis=1)) - logs[np.arange(len(logs)), labels]
-
-
 _MEANS: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "MeanPrediction": lambda labels, values: values,
-    "SparseCategoricalAccuracy": lambda labels, shares: shares.argmax(axis=1) == labels,
-    "SparseCategoricalCrossentropy": _cross_entropy,
+    **OF_CLASSES,
 }
 
 

@@ -3,12 +3,13 @@
 import entities
 import numpy as np
 import pytest
+import tf_keras
 from scipy import stats
 from sklearn import metrics as sklearn_metrics
 from squad_reference import official_scores
 from tensorflow_model_analysis.metrics import metric_types
 
-from components.metrics import Score
+from components.metrics import ClassMean, Score
 
 
 def measure(metrics, labels, predictions, weights):
@@ -57,6 +58,21 @@ def test_scores_of_classes_are_exact_however_the_parts_are_merged(classes):
     assert found["MicroF1"] == pytest.approx(sklearn_metrics.f1_score(true, answer, average="micro"), abs=1e-6)
     last = sklearn_metrics.f1_score(true, answer, average=None)[-1]
     assert found["F1"] == pytest.approx(last, abs=1e-6)
+
+
+def test_means_over_classes_are_those_of_keras_for_shares_of_0_too_and_by_the_weights():
+    chance = np.random.default_rng(3)
+    labels = chance.integers(4, size=300)
+    shares = chance.dirichlet(np.full(4, 0.3), size=300).astype(np.float32)
+    shares[:40] = np.eye(4)[chance.integers(4, size=40)]  # sure of one, and often of a wrong one
+    weights = chance.integers(3, size=300).astype(float)
+    names = ("SparseCategoricalAccuracy", "SparseCategoricalCrossentropy")
+    found = measure([ClassMean(name, name) for name in names], labels, shares, weights)
+    for name in names:
+        metric = getattr(tf_keras.metrics, name)()
+        metric.update_state(labels[:, np.newaxis], shares, weights)
+        assert found[name] == pytest.approx(float(metric.result()), rel=1e-6, abs=1e-6)
+    assert measure([ClassMean(names[1], names[1])], labels, shares, np.zeros(300)) == {names[1]: 0.0}
 
 
 def test_scores_of_values_are_exact_and_rows_without_weight_do_not_count():
