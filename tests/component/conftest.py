@@ -1,9 +1,10 @@
-"""What tests of pages share."""
+"""What files of this tier share."""
 
 from __future__ import annotations
 
 import pytest
 from browser import HOW_TO_INSTALL, Browser, find_browser
+from shared import made_once
 
 
 @pytest.fixture(scope="module")
@@ -15,3 +16,11 @@ def browser(tmp_path_factory):
     opened = Browser(program, tmp_path_factory.mktemp("browser"))
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="session")
+def learned_model(tmp_path_factory):
+    """(task of `learned.LESSONS`) -> the folder of a model that was trained on it, once for all processes of a test run."""
+    from learned import learn  # TensorFlow, which not every file of this tier needs
+
+    return lambda task: made_once(tmp_path_factory, f"learned-{task}", lambda folder: learn(task, folder))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from graph_ops import ops, unknown_ops
+from learned import LESSONS, VERSION
 from tensorflow_serving.config import model_server_config_pb2
 from tiny_models import CLASSES, EVERY, push
 
@@ -37,9 +38,14 @@ ASKED = {
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory):
+def folders(tmp_path_factory, learned_model):
+    """Of the models that other files look at as well, and of the rest untrained ones."""
     root = tmp_path_factory.mktemp("models")
-    return {task: push(tiny, root / task, version=3) for task, tiny in MODELS.items()}
+    untrained = {task: tiny for task, tiny in MODELS.items() if task not in LESSONS}
+    return {
+        **{task: learned_model(task) / task / str(VERSION) for task in LESSONS},
+        **{task: push(tiny, root / task, VERSION) for task, tiny in untrained.items()},
+    }
 
 
 def test_the_graphs_hold_only_ops_that_the_stock_server_links(folders):
@@ -112,7 +118,7 @@ def test_the_command_answers_by_a_server_as_by_a_folder(folders, address, task):
     here, there = ("--model", str(folders[task])), ("--server", address, "--name", task)
     assert predict(*there, *ASKED[task]) == predict(*here, *ASKED[task])
     wanted, found = (json.loads(predict(*where, "--json", *ASKED[task])) for where in (here, there))
-    assert found == nearly({**wanted, "version": 3})
+    assert found == nearly({**wanted, "version": VERSION})
 
 
 def test_masks_are_filled_and_texts_are_embedded_by_their_options(folders, address):
@@ -139,12 +145,12 @@ def test_a_file_is_answered_by_a_server_as_by_a_folder(folders, address, tmp_pat
     )
     assert [row["id"] for row in by_server] == list(range(150))
     for wanted, found in zip(by_folder, by_server, strict=True):
-        assert found == nearly({**wanted, "version": 3})
+        assert found == nearly({**wanted, "version": VERSION})
 
 
 def test_classes_are_named_with_their_probabilities(client):
     first, second = client("classification").classify(["the cafe", "abc"], ["un", "the un"])
-    assert first.version == second.version == 3
+    assert first.version == second.version == VERSION
     assert tuple(first.probabilities) == CLASSES and sum(first.probabilities.values()) == pytest.approx(1, abs=1e-5)
     assert first.label == max(first.probabilities, key=first.probabilities.get)
     (found,) = client("multilabel").classes("the cafe", "un")
@@ -157,7 +163,7 @@ def test_numbers_and_vectors_fit_each_other(client):
     for task in ("similarity", "matching"):
         one, other = (found.vector for found in client(task).embed(["the cafe", "un abc"]))
         (found,) = client(task).similarity("the cafe", "un abc")
-        assert found.similarity == pytest.approx(float(one @ other), abs=1e-5) and found.version == 3
+        assert found.similarity == pytest.approx(float(one @ other), abs=1e-5) and found.version == VERSION
 
 
 def test_a_choice_is_one_of_those_given(client):
