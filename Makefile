@@ -8,7 +8,7 @@ UV := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
 # uv does not read pip's settings; an index that pip was given is passed on.
 PIP_INDEX := $(shell $(PYTHON) -m pip config get global.index-url 2>/dev/null)
 # Whole files go to the workers in the order of tests/conftest.py, the longest first.
-PYTEST = $(BIN)/python -m pytest -n $(or $(WORKERS),2) --dist loadfile --no-loadscope-reorder tests
+PYTEST = pytest -n $(or $(WORKERS),2) --dist loadfile --no-loadscope-reorder --durations=15 tests
 
 .PHONY: run test test-full parity style check bench setup lock clean help
 .DEFAULT_GOAL := help
@@ -20,10 +20,12 @@ run: $(READY) ## raw text to a pushed model, on the sample; CONFIG=my.yaml for y
 	@$(BIN)/bertline run $(CONFIG)
 
 test: $(READY) ## what a change must pass, in two processes; WORKERS=4 for more
-	$(PYTEST) -m "not full"
+	@rm -rf build/coverage && mkdir -p build/coverage
+	$(BIN)/python -m coverage run -m $(PYTEST) -m "not full"
+	@$(BIN)/python tests/coverage_table.py
 
 test-full: $(READY) ## every test there is, the long ones too
-	$(PYTEST)
+	$(BIN)/python -m $(PYTEST)
 
 parity: $(READY) ## every number of the encoders beside PyTorch's; needs the extra `parity`, and says how to install it
 	$(BIN)/python -m pytest tests/parity
