@@ -11,6 +11,7 @@ from ml_metadata.metadata_store import metadata_store
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from pipeline.cli import STEPS
+from pipeline.errors import BertlineError
 
 
 @pytest.fixture(scope="module")
@@ -176,6 +177,24 @@ def test_a_model_that_is_not_served_well_is_refused_until_it_is(line):
     assert line.run().exit_code == 0 and line.summary["pushed_version"]
     assert line.run("--set", "serve_check.enabled=false").exit_code == 0
     assert line.summary["serve_check"] == {} and "ServeCheck" not in [step["name"] for step in line.summary["steps"]]
+
+
+def test_the_file_for_tfxs_own_command_runs_the_same_line(line, monkeypatch):
+    """In this process; `tfx` itself is given it in test_tfx_cli.py."""
+    from pipeline import local_runner
+
+    write_config(line.folder)
+    assert line.run().exit_code == 0
+    before = line.summary["mlflow_run_id"]
+    monkeypatch.setenv("BERTLINE_CONFIG", str(line.config))
+    monkeypatch.setenv("BERTLINE_WORKSPACE", str(line.workspace))
+    local_runner.main()
+    assert line.summary["status"] == "succeeded" and line.summary["mlflow_run_id"] != before
+    assert line.steps_run() == []
+    monkeypatch.setenv("BERTLINE_CONFIG", str(write_config(line.folder, seeds=[1, 2])))
+    with pytest.raises(BertlineError, match="TFX's own command runs the line once"):
+        local_runner.main()
+    write_config(line.folder)
 
 
 def test_a_step_that_the_task_does_not_have_cannot_be_run_again(line):

@@ -3,17 +3,22 @@
 One kernel serves them all, so that TensorFlow and TFX are imported once; what a notebook has named is gone before the next.
 """
 
+import ast
+import importlib.util
+import re
 import shutil
 import sys
 from pathlib import Path
 
 import nbformat
 import pytest
+from IPython.core.inputtransformer2 import TransformerManager
 from jupyter_client.manager import KernelManager
 from nbclient import NotebookClient
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 BOOKS = sorted(FOLDER.glob("*.ipynb"))
+PACKAGES = ("pipeline", "components", "models", "serving")
 _MOST_LINES = 18
 
 
@@ -54,6 +59,23 @@ def test_a_notebook_is_kept_without_outputs_and_leaves_the_work_to_the_package(p
     assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
     assert max(len(cell.source.splitlines()) for cell in code) <= _MOST_LINES
     assert book.cells[0].cell_type == "markdown" and len(code) <= 16
+
+
+@pytest.mark.parametrize("path", BOOKS, ids=lambda path: path.stem)
+def test_a_notebook_finds_all_that_it_takes_from_the_package(path):
+    """Without running it: every cell is Python, and what it imports of ours is there."""
+    cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    ours = [(name, "") for cell in cells for name in re.findall(r"(?m)^%load_ext (\S+)$", cell)]
+    for cell in map(ast.parse, map(TransformerManager().transform_cell, cells)):
+        for node in ast.walk(cell):
+            if isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] in PACKAGES:
+                ours += [(node.module, name.name) for name in node.names]
+            elif isinstance(node, ast.Import):
+                ours += [(name.name, "") for name in node.names if name.name.partition(".")[0] in PACKAGES]
+    assert ours
+    for module, name in ours:
+        found = importlib.import_module(module)
+        assert not name or hasattr(found, name) or importlib.util.find_spec(f"{module}.{name}"), (module, name)
 
 
 def test_there_are_six():
