@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 
+from components.arrow import pa
 from components.held_out.rows import ID, Description, HeldOutRows, as_column, column_name
 from models.task import Task
 

@@ -8,9 +8,8 @@ from contextlib import ExitStack
 from itertools import islice
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
+from components.arrow import pa, pq
 from components.held_out.rows import ID, ROWS_IN_GROUP, Description
 
 _BYTES_AT_ONCE = 64 << 20

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
+from components.arrow import open_parquet, pa, pq
 from models.task import Metric, Output, Task
 from pipeline.errors import BertlineError
 
@@ -120,7 +119,7 @@ class HeldOutRows:
             raise BertlineError(
                 f"{path}: no such file; an Evaluator of an older version kept no rows. Run the line again to have them."
             )
-        table = pq.read_table(path)
+        table = open_parquet(str(path), path).read()
         if _KEY not in (table.schema.metadata or {}):
             raise BertlineError(f"{path}: this Parquet file was not written by an Evaluator.")
         return cls(table, Description.from_json(table.schema.metadata[_KEY]))

@@ -15,11 +15,11 @@ from typing import Any
 
 import apache_beam as beam
 import numpy as np
-import pyarrow as pa
 from tensorflow_model_analysis import constants
 from tensorflow_model_analysis.evaluators.evaluator import Evaluator
 from tensorflow_model_analysis.extractors.predictions_extractor import PREDICTIONS_EXTRACTOR_STAGE_NAME
 
+from components.arrow import pa
 from components.held_out.parts import write_sorted
 from components.held_out.rows import FILE_NAME, ID, SLICES, Description, as_column, as_text, column_name
 from components.verdict import slice_name

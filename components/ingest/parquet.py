@@ -8,40 +8,34 @@ from typing import TYPE_CHECKING, Any
 from components.ingest.files import open_bytes
 from components.ingest.records import BadRow, Row, make_row
 from pipeline.config import DataConfig
-from pipeline.errors import BertlineError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from components.arrow import pa
 
 _BATCH_ROWS = 1024
 
 
 def columns(path: str, data: DataConfig) -> list[str]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from components.arrow import open_parquet
 
-    try:
-        with open_bytes(path) as stream:
-            return list(pq.ParquetFile(stream).schema_arrow.names)
-    except pa.ArrowException as error:
-        raise _broken(path, error) from None
+    with open_bytes(path) as stream:
+        return list(open_parquet(stream, path).schema_arrow.names)
 
 
 def read(path: str, data: DataConfig, columns: Collection[str] | None = None) -> Iterator[Row | BadRow]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from components.arrow import open_parquet, pa, unreadable
 
     number = 0
     try:
         with open_bytes(path) as stream:
-            file = pq.ParquetFile(stream)
+            file = open_parquet(stream, path)
             kept = [name for name in file.schema_arrow.names if columns is None or name in columns]
             for batch in file.iter_batches(_BATCH_ROWS, columns=kept):
                 for values in _plain(batch):
                     number += 1
                     yield make_row(path, number, values, columns, list_columns=data.list_columns)
     except pa.ArrowException as error:
-        raise _broken(path, error) from None
+        raise unreadable(path, error) from None
 
 
 def _plain(batch: pa.RecordBatch) -> list[dict[str, Any]]:
@@ -59,8 +53,3 @@ def _cell(scalar: Any) -> Any:
         return scalar.as_py()
     except UnicodeDecodeError:
         return scalar.as_buffer().to_pybytes()
-
-
-def _broken(path: str, error: Exception) -> BertlineError:
-    reason = str(error).strip().splitlines()[0].rstrip(".")
-    return BertlineError(f"{path}: not readable as Parquet: {reason}; check data.format, or write the file anew.")

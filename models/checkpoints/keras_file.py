@@ -86,6 +86,8 @@ def open_preset(path: Path) -> Iterator[Source]:
 
 
 def _entry(place: str, dataset: h5py.Dataset) -> tuple[str, StoredTensor]:
+    if dataset.external or dataset.is_virtual:  # any file of this machine, which would be exported with the model
+        raise BertlineError(f"{dataset.file.filename}: it takes {place} from another file; save the preset again.")
     kind = f"{dataset.dtype.kind}{8 * dataset.dtype.itemsize}".upper()
     tensor = StoredTensor(place, tuple(dataset.shape), kind, partial(_read, dataset))
     name = _preset_name(place)

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from crafted_parquet import write_crafted
 from lines import ALONE, Line, make_rows, write_config, write_csv
 
 
@@ -52,6 +53,14 @@ def test_latin_1_bytes_name_file_line_and_remedy(line):
     rewrite(line, lambda text: "".join(c if ord(c) < 256 else "x" for c in text), "latin-1")
     message = refusal(line)
     assert "reviews.csv" in message and "data.encoding" in message and "line" in message
+
+
+def test_parquet_that_carries_code_is_refused_and_not_run(line):
+    write_crafted(line.folder / "reviews.parquet", line.folder / "it-ran", {"text": ["a b"] * 9, "label": ["x"] * 9})
+    write_config(line.folder, data={"path": "reviews.parquet"})
+    message = refusal(line)
+    assert "reviews.parquet" in message and "pickled Python code" in message
+    assert not (line.folder / "it-ran").exists()
 
 
 def test_one_class_only(line):
