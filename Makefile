@@ -19,10 +19,14 @@ help: ## this list
 run: $(READY) ## raw text to a pushed model, on the sample; CONFIG=my.yaml for your own
 	@$(BIN)/bertline run $(CONFIG)
 
-test: $(READY) ## what a change must pass, in two processes; WORKERS=4 for more
+test: $(READY) ## what a change must pass, in two processes; WORKERS=4 for more, COVERAGE=1 to count the lines that it runs
+ifdef COVERAGE
 	@rm -rf build/coverage && mkdir -p build/coverage
 	$(BIN)/python -m coverage run -m $(PYTEST) -m "not full"
 	@$(BIN)/python tests/coverage_table.py
+else
+	$(BIN)/python -m $(PYTEST) -m "not full"
+endif
 
 test-full: $(READY) ## every test there is, the long ones too
 	$(BIN)/python -m $(PYTEST)

@@ -88,7 +88,7 @@ class LocalEngine(LocalDagRunner):
                 executor_spec=runner_utils.extract_executor_spec(deployment, name),
                 custom_driver_spec=runner_utils.extract_custom_driver_spec(deployment, name),
             )
-            with pushed_by(self.record.mlflow_run_id):
+            with pushed_by(self.record.mlflow_run_id(name)):
                 step.launch()
             seconds = time.perf_counter() - began
             with metadata.Metadata(connection) as handle:

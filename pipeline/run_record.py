@@ -60,10 +60,9 @@ class RunRecord:
             destination=str(config.push_path),
         )
 
-    @property
-    def mlflow_run_id(self) -> str | None:
-        """None until MLflow has the run."""
-        return self._tracker.mlflow_run_id
+    def mlflow_run_id(self, step: str) -> str | None:
+        """What a step is told of the MLflow run; None until MLflow has it. The card of a pushed model names it for good."""
+        return self._tracker.await_mlflow_run_id() if step == "Pusher" else self._tracker.mlflow_run_id
 
     @contextmanager
     def kept(self, identity: str) -> Iterator[None]:

@@ -99,7 +99,11 @@ class ServedModel(tf.Module):
 
 
 def export(served: ServedModel, folder: str, card: dict[str, Any]) -> None:
-    """Writes the SavedModel, with what explains its answers, and beside it the card that says what it is."""
+    """Writes the SavedModel, with what explains its answers, and beside it the card that says what it is.
+
+    Args:
+      served: it is exported once, for its functions are settled by that.
+    """
     served.add_explaining()
     served.settle()
     tf.saved_model.save(served, folder, signatures=served.signatures())

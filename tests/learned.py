@@ -10,6 +10,7 @@ import json
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,7 @@ def learn(name: str, folder: Path) -> None:
     settings = TrainingConfig(epochs=lesson.epochs, batch_size=16, learning_rate=2e-3, buckets=(24, 96))
     rows, held_out = (_corpus(folder / f"{split}.gz", task, context, split == "train") for split in ("train", "eval"))
 
+    @cache  # it is asked for after each epoch
     def features() -> list[Any]:
         return [features_of(tf.constant(read_records([str(folder / "eval.gz")])), task, context)]
 

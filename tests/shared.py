@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,3 +24,15 @@ def made_once(tmp_path_factory: Any, name: str, make: Callable[[Path], None]) ->
             make(folder)
             done.touch()
     return folder
+
+
+@cache
+def process_folder() -> Path:
+    """For what one process makes once and several of its files copy; it is gone when the process ends."""
+    folder = tempfile.TemporaryDirectory(prefix="bertline-tests-", ignore_cleanup_errors=True)
+    _KEPT.append(folder)
+    return Path(folder.name)
+
+
+_KEPT: list[Any] = []
+"""A TemporaryDirectory goes with its object."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from shared import process_folder
 from wordpiece import VOCAB, write_vocab
 
 from models.encoder import Encoder, EncoderSize
@@ -67,9 +70,14 @@ def make(tiny: Tiny, folder: Path) -> ServedModel:
 
 
 def push(tiny: Tiny, base: Path, version: int = 1) -> Path:
-    """Exports it as a version that a server finds under `base`; with the card that a run would write."""
-    vocabulary = base.parent / f"{base.name}-vocabulary"
-    vocabulary.mkdir(parents=True, exist_ok=True)
+    """Leaves it as a version that a server finds under `base`; with the card that a run would write."""
+    return Path(shutil.copytree(_exported(tiny), base / str(version)))
+
+
+@cache  # an export takes seconds, and a copy none
+def _exported(tiny: Tiny) -> Path:
+    folder = process_folder() / f"{tiny.task}-{len(tiny.texts)}"
+    (folder / "vocabulary").mkdir(parents=True)
     task = get_task(tiny.task)
     card = {
         "task": tiny.task,
@@ -77,5 +85,5 @@ def push(tiny: Tiny, base: Path, version: int = 1) -> Path:
         "labels": list(labels_of(tiny)),
         "text": text_of(tiny).model_dump(exclude={"vocab", "target_vocab"}),
     }
-    export(make(tiny, vocabulary), str(base / str(version)), card)
-    return base / str(version)
+    export(make(tiny, folder / "vocabulary"), str(folder / "model"), card)
+    return folder / "model"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from shared import process_folder
 from tiny_models import CLASSES, TAGS
 from wordpiece import VOCAB, write_vocab
 
@@ -65,9 +68,15 @@ def text_settings(name: str) -> TextConfig:
     return TextConfig(reading=reading, seq_len=96 if name == "answering" else 16)
 
 
-def push(name: str, folder: Path, size: EncoderSize = SIZE, **changes: Any) -> Path:
-    """Exports such a model as a line does."""
-    task, context, model = built(name, folder.with_name(f"{folder.name}-vocabulary"), size, **changes)
+def push(name: str, folder: Path) -> Path:
+    """Leaves such a model there as a line does."""
+    return Path(shutil.copytree(_exported(name), folder))
+
+
+@cache  # an export takes seconds, and a copy none
+def _exported(name: str) -> Path:
+    folder = process_folder() / f"pushed-{name}"
+    task, context, model = built(name, folder.with_name(f"{folder.name}-vocabulary"))
     keys = list(task.input_names or TEXTS[name])
     card = {
         "pipeline": "tiny",

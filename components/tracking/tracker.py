@@ -78,6 +78,13 @@ class Tracker:
             self._mlflow_run_id = self._journal.state.mlflow_run_id
         return self._mlflow_run_id
 
+    def await_mlflow_run_id(self) -> str | None:
+        """The same, for what names the run for good: waits until MLflow has the run, as long as that makes sense."""
+        if self.mlflow_run_id is None and self._journal and self._sender:
+            with self._guarded():
+                wait_until_opened(self._journal, self._sender)
+        return self.mlflow_run_id
+
     @property
     def problem(self) -> str | None:
         """Why MLflow does not have all of the run, in a sentence."""

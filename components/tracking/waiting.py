@@ -11,7 +11,7 @@ from components.tracking.process import Sender
 
 _PROBLEM_SECONDS = 1.0
 _SENT_SECONDS = 30.0  # of a store that takes everything, but slowly; the sender goes on after the line
-_OPENED_SECONDS = 5.0
+_OPENED_SECONDS = 10.0  # a new store is set up, which takes seconds
 
 
 def wait_until_opened(journal: Journal, sender: Sender) -> bool:

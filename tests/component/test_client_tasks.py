@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from graph_ops import ops, unknown_ops
-from learned import LESSONS, VERSION
+from learned import VERSION
 from tensorflow_serving.config import model_server_config_pb2
-from tiny_models import CLASSES, EVERY, push
+from tiny_models import CLASSES, EVERY
 
 import pipeline.predict
 from pipeline.cli import main
@@ -38,14 +38,8 @@ ASKED = {
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory, learned_model):
-    """Of the models that other files look at as well, and of the rest untrained ones."""
-    root = tmp_path_factory.mktemp("models")
-    untrained = {task: tiny for task, tiny in MODELS.items() if task not in LESSONS}
-    return {
-        **{task: learned_model(task) / task / str(VERSION) for task in LESSONS},
-        **{task: push(tiny, root / task, VERSION) for task, tiny in untrained.items()},
-    }
+def folders(every_model):
+    return every_model()
 
 
 def test_the_graphs_hold_only_ops_that_the_stock_server_links(folders):

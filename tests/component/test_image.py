@@ -49,6 +49,7 @@ def image(tmp_path_factory) -> Path:
     return environment
 
 
+@pytest.mark.full
 def test_what_the_image_installs_finds_the_steps_without_the_sources(image, tmp_path):
     code = "import components, pipeline.kubeflow_runner as made; print(made.COMMAND, components.__file__)"
     environment = {"PATH": str(image / "bin"), "HOME": str(tmp_path)}

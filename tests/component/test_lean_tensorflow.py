@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_text
-from tiny_models import EVERY, push
 
 from pipeline.config import CHOICES
 from pipeline.predict import find
@@ -61,10 +60,8 @@ def run(script: str, *arguments: str, **environment: str) -> list[object]:
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    root = tmp_path_factory.mktemp("models")
-    every = {tiny.task: tiny for tiny in EVERY}
-    return {task: push(tiny, root / task) for task, tiny in every.items()}
+def folders(every_model):
+    return every_model()
 
 
 def test_the_pinned_tensorflow_is_still_imported_in_parts():
@@ -98,17 +95,18 @@ def test_predict_answers_every_task_as_tensorflow_does_without_most_of_it(folder
 def compare(folder, row, answer):
     """With what the SavedModel says by `tf.saved_model.load`, which loads and runs it by other code."""
     found = find(str(folder), "")
-    loaded = tf.saved_model.load(str(folder))
+    by_tensorflow = tf.saved_model.load(str(folder))
     asked = {name: tf.constant(value) for name, value in columns_of([row]).items()}
-    wanted = {name: value.numpy()[0] for name, value in loaded.signatures["serving_default"](**asked).items()}
-    given = found.load().ask([row])[0]
+    wanted = {name: value.numpy()[0] for name, value in by_tensorflow.signatures["serving_default"](**asked).items()}
+    loaded = found.load()
+    given = loaded.ask([row])[0]
     assert given.keys() == wanted.keys()
     for name, value in wanted.items():
         if np.asarray(value).dtype.kind in "OS":
             assert np.array_equal(given[name], value)
         else:
             np.testing.assert_allclose(given[name], value, atol=1e-6)
-    shown = json.loads(json.dumps(found.load().plain(wanted)))
+    shown = json.loads(json.dumps(loaded.plain(wanted)))
     assert {name: answer[name] for name in shown} == nearly(shown)
 
 

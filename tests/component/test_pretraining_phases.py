@@ -76,7 +76,9 @@ class Killed(Exception):
     pass
 
 
-@pytest.mark.parametrize("killed_at", [4, 8, 11])
+@pytest.mark.parametrize(
+    "killed_at", [pytest.param(4, marks=pytest.mark.full), 8, pytest.param(11, marks=pytest.mark.full)]
+)
 def test_a_training_killed_in_either_phase_ends_with_the_same_weights(text, tmp_path, killed_at):
     """Data order, masks, dropout, moments: all that decides a step is drawn as if nothing had happened."""
     held_out = phases(text, False)[1].rows.where(np.arange(30) < 8)

@@ -12,7 +12,7 @@ from components.held_out.scores import scores
 from components.held_out.writer import MOST_CHARACTERS
 from models.task import get_task
 from pipeline.config import EvaluationConfig
-from serving.signatures import export
+from serving.signatures import ServedModel, export
 
 LONG = "é" * (MOST_CHARACTERS + 1)
 ROWS = [(f"a film {row} 🎬", CLASSES[row % 3]) for row in range(150)] + [("bad", "good")] * 2
@@ -38,7 +38,7 @@ def models(tmp_path_factory):
     export(served, str(folder / "one"), {})
     kernel = served._model().head.kernel
     kernel.assign(-3 * kernel)
-    export(served, str(folder / "other"), {})
+    export(ServedModel(served._task, served._context, served._model()), str(folder / "other"), {})
     return str(folder / "one"), str(folder / "other")
 
 

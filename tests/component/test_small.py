@@ -246,7 +246,12 @@ def given(row: dict) -> bytes:
     return example({name: value for name, value in row.items() if value is not None})
 
 
-@pytest.fixture(scope="module", params=sorted(CASES))
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=[pytest.mark.full] * (name in ("pretraining", "translation"))) for name in sorted(CASES)
+    ],
+)
 def transformed(request, tmp_path_factory):
     """(raw rows, way -> (transform graph, transformed examples)) of a task."""
     row, schema_text, text = CASES[request.param]

@@ -26,6 +26,7 @@ class StandIn:
     """Seed, weight decay and whether it was to push, of each run."""
 
     def __init__(self, config, again_from, part):
+        self.record = self
         self._training, self._bound = config.training, config.evaluation.thresholds["cross_entropy"]
         self.summary = Summary(name=config.name, task=config.task, run_id=f"run of {self._training.seed}")
         self.verdict = self.history = None

@@ -51,6 +51,7 @@ def test_real_reviews_with_a_real_vocabulary_are_read_as_by_the_tokenizers_packa
     assert found["token_ids"].row_lengths().numpy().tolist() == [len(e) for e in expected]
 
 
+@pytest.mark.full
 def test_everything_exports_and_answers_without_our_code(vocab_path, tmp_path):
     module = tf.Module()
     module.encoder = TextEncoder(vocab_path, seq_len=16)

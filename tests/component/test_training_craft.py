@@ -74,7 +74,7 @@ class Stop(Exception):
 
 
 EVERY_OPTION = {
-    "lamb, cosine, layer decay, parts, best weights, early stop": {
+    "lamb, cosine, layer decay, parts, best weights, early stop, drawn rows": {
         "optimizer": "lamb",
         "schedule": "cosine",
         "layer_decay": 0.8,
@@ -83,6 +83,7 @@ EVERY_OPTION = {
         "early_stopping": 2,
         "learning_rate": 3e-2,
         "epochs": 8,
+        "sampling": "balanced",
     },
     "adapters, reference Adam, inverse root, bfloat16, recomputed layers": {
         "lora": 2,
@@ -95,7 +96,11 @@ EVERY_OPTION = {
 }
 
 
-@pytest.mark.parametrize("options", EVERY_OPTION.values(), ids=EVERY_OPTION)
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param(options, marks=[pytest.mark.full] * bool(place)) for place, options in enumerate(EVERY_OPTION.values())],
+    ids=EVERY_OPTION,
+)
 def test_a_training_that_was_stopped_ends_with_the_weights_of_one_that_was_not(options, tmp_path):
     chosen = settings(**{"epochs": 3, "buckets": (20,), "checkpoint_steps": 2, **options})
     data = rows(40), flipped(rows(40))
@@ -321,6 +326,7 @@ def test_a_rare_class_is_found_where_it_weighs_more_or_is_drawn_oftener(tmp_path
     assert found == (16 if changes else 0)
 
 
+@pytest.mark.full
 def test_a_training_on_drawn_rows_that_was_killed_ends_with_the_same_weights(tmp_path):
     training = settings(epochs=3, sampling="square_root", label_smoothing=0.1, checkpoint_steps=7)
     whole = train(build, TASK, training, skewed(), skewed(seed=1), checkpoint_folder=tmp_path / "whole")

@@ -155,7 +155,7 @@ def test_first_values_are_found_in_every_kind_of_tensor():
     assert first_values(tf.constant(["a", "b"])).numpy().tolist() == [b"a", b"b"]
 
 
-@pytest.mark.parametrize("separate", [False, True])
+@pytest.mark.parametrize("separate", [pytest.param(False, marks=pytest.mark.full), True])
 def test_a_task_that_writes_texts_has_an_encoder_for_them(tmp_path, monkeypatch, separate):
     def features(columns, context):
         assert (context.target is context.text) != separate

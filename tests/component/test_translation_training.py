@@ -37,6 +37,7 @@ class Stop(Exception):
     pass
 
 
+@pytest.mark.full
 def test_a_killed_training_ends_with_the_weights_of_one_that_was_not(tmp_path):
     given = context(tmp_path)
     some = texts(160)
@@ -72,6 +73,7 @@ def test_a_killed_training_ends_with_the_weights_of_one_that_was_not(tmp_path):
         np.testing.assert_array_equal(mine, its, err_msg=mine.path)
 
 
+@pytest.mark.full
 def test_the_mean_of_the_last_epochs_is_measured_and_kept(tmp_path):
     given = context(tmp_path)
     rows = corpus(some := texts(64), some, given)
@@ -117,6 +119,7 @@ def test_the_best_epoch_is_that_of_the_best_score(tmp_path):
     assert result.kept_step == result.steps // 2
 
 
+@pytest.mark.full
 def test_parts_of_a_batch_by_tokens_give_the_gradients_of_the_whole(tmp_path):
     given = context(tmp_path)
     rows = corpus(some := texts(7), some, given)

@@ -202,6 +202,7 @@ def test_a_step_that_the_task_does_not_have_cannot_be_run_again(line):
     assert result.exit_code == 1 and "the task classification has no step SentencePairs" in result.output
 
 
+@pytest.mark.full
 def test_a_result_of_a_later_run_is_taken_in_place_of_a_remembered_one(line):
     """As when the Trainer was run again, and the run broke off after it: the cache of TFX gives the newest model."""
     remembered = line.workspace / "pipelines" / "tiny" / "finished-runs.json"
