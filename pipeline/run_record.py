@@ -17,7 +17,7 @@ from absl import logging
 
 from components import events
 from components.publish import latest
-from components.step_files import HISTORY, SERVE_CHECK, SERVING_MODEL
+from components.step_files import HISTORY, RECIPE, SERVE_CHECK, SERVING_MODEL
 from components.tracking.journal import Operation
 from components.tracking.models import candidate, champion, facts
 from components.tracking.tracker import Part, Tracker
@@ -116,6 +116,8 @@ class RunRecord:
                 summary.baseline["majority"] = majority(report["labels"]["eval"])
         elif step == "Trainer":
             self.history = Path(outputs["model_run"].uri, HISTORY)
+            if (chosen := self.history.with_name(RECIPE)).is_file():
+                tracker.keep(RECIPE, chosen.read_text())
             if summary.steps[-1]["cached"]:
                 tracker.log_history(self.history)
             folder = Path(outputs["model"].uri, SERVING_MODEL)
