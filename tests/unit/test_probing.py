@@ -64,8 +64,10 @@ def test_the_head_answers_unseen_texts_through_the_model_that_begins_with_it(enc
     tokens = tf.RaggedTensor.from_row_splits(rows.values, rows.starts)
     answers = model({"token_ids": tokens.to_tensor(), "mask": tf.sequence_mask(tokens.row_lengths())}).numpy()
     label = rows.targets["label_id"]
-    given = answers.argmax(axis=1) if outputs == 3 else np.round(answers[:, 0])
-    assert (given == label).mean() > 0.9, "a third are right by chance"
+    if outputs == 3:
+        assert (answers.argmax(axis=1) == label).mean() > 0.9, "a third are right by chance"
+    else:
+        assert np.corrcoef(answers[:, 0], label)[0, 1] > 0.7, "the classes are no numbers to this encoder"
 
 
 def test_the_same_examples_give_the_same_probe(encoder):
