@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import importlib.util
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,16 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from components.encoder_run import SCHEME, find_run
-from pipeline import glue
+from components.ingest.files import format_by_ending
+from pipeline import glue, metric_names, search_space
 from pipeline.config import Config, nearest, without_password
 from pipeline.config_defaults import apply_checkpoint_defaults, apply_task_defaults
 from pipeline.errors import BertlineError
-from pipeline.search_space import mistakes
 
 PRESET_FOLDER = Path(__file__).parent / "presets"
+_CONFIG_ENDINGS = (".yaml", ".yml")
+_DATA_ENDINGS = (".gz", ".bz2", ".zip", ".xls", ".xlsx", ".ods", ".db", ".sqlite", ".tfrecord")
+_REQUIRED = ("name", "data", "evaluation")
 _URI = re.compile(r"[a-z][a-z0-9+.-]*:/")
 
 
@@ -77,12 +81,10 @@ def _validated(raw: dict[str, Any], path: Path, lines: Mapping[str, int]) -> Con
         config = Config.model_validate(raw)
     except ValidationError as error:
         raise BertlineError("\n".join(_explain(error, path, lines))) from None
-    wrong = [
-        f"{_where(key := f'search.space.{name}', path, lines)}: {key}: {reason}"
-        for name, reason in mistakes(config.search.space, raw)
-    ]
+    wrong = [(f"search.space.{name}", reason) for name, reason in search_space.mistakes(config.search.space, raw)]
+    wrong += metric_names.mistakes(config)
     if wrong:
-        raise BertlineError("\n".join(wrong))
+        raise BertlineError("\n".join(f"{_where(key, path, lines)}: {key}: {reason}" for key, reason in wrong))
     return config
 
 
@@ -90,6 +92,11 @@ def _find(source: str) -> Path:
     if source in preset_names():
         return PRESET_FOLDER / f"{source}.yaml"
     path = Path(source)
+    if path.is_dir() or path.is_file() and _is_data(path):
+        what = "a folder" if path.is_dir() else "data"
+        raise BertlineError(
+            f"{source}: this is {what}, and no config; `bertline new {shlex.quote(source)}` looks at it and writes one."
+        )
     if path.is_file():
         return path
     hint = nearest(source, preset_names())
@@ -97,6 +104,16 @@ def _find(source: str) -> Path:
         f"{source}: no such config file, and no preset of that name{hint}. Presets: {', '.join(preset_names())}."
         " `bertline new DATA` writes a config for a data file."
     )
+
+
+def _is_data(path: Path) -> bool:
+    """Whether a file holds what is learned from: by its ending, for a table without a header may be good YAML. JSON is
+    YAML as well, and a config if it says what one must."""
+    if path.suffix.lower() in _CONFIG_ENDINGS:
+        return False
+    if format_by_ending(str(path)) or path.suffix.lower() in _DATA_ENDINGS:
+        return True
+    return path.suffix.lower() == ".json" and not all(f'"{key}"' in path.read_text(errors="replace") for key in _REQUIRED)
 
 
 def _read_yaml(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
