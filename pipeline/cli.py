@@ -16,7 +16,8 @@ import click
 
 from pipeline.checkpoint_command import checkpoint
 from pipeline.compile_command import compile_command
-from pipeline.config_file import load, preset_names
+from pipeline.config_file import load
+from pipeline.config_source import preset_names
 from pipeline.errors import BertlineError
 from pipeline.explain_command import explain
 from pipeline.manifests_command import manifests

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import importlib.util
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,21 +17,13 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from components.encoder_run import SCHEME, find_run
-from components.ingest.files import format_by_ending
 from pipeline import glue, metric_names, search_space
 from pipeline.config import Config, nearest, without_password
 from pipeline.config_defaults import apply_checkpoint_defaults, apply_task_defaults
+from pipeline.config_source import PRESET_FOLDER, find
 from pipeline.errors import BertlineError
 
-PRESET_FOLDER = Path(__file__).parent / "presets"
-_CONFIG_ENDINGS = (".yaml", ".yml")
-_DATA_ENDINGS = (".gz", ".bz2", ".zip", ".xls", ".xlsx", ".ods", ".db", ".sqlite", ".tfrecord")
-_REQUIRED = ("name", "data", "evaluation")
 _URI = re.compile(r"[a-z][a-z0-9+.-]*:/")
-
-
-def preset_names() -> list[str]:
-    return sorted(path.stem for path in PRESET_FOLDER.glob("*.yaml"))
 
 
 def load(source: str, overrides: Sequence[str] = (), *, workspace: str | None = None) -> Config:
@@ -47,7 +38,7 @@ def load(source: str, overrides: Sequence[str] = (), *, workspace: str | None = 
       >>> load("reviews", ["training.epochs=1"]).training.epochs
       1
     """
-    path = _find(source)
+    path = find(source)
     raw, lines = _written(path, overrides, workspace)
     if _names_a_run(raw):
         draft = copy.deepcopy(raw)  # every other mistake is told before a store is asked
@@ -60,7 +51,7 @@ def load(source: str, overrides: Sequence[str] = (), *, workspace: str | None = 
 
 def written(source: str, overrides: Sequence[str] = (), *, workspace: str | None = None) -> dict[str, Any]:
     """What a config file or a preset says, with overrides and absolute paths: as YAML anywhere, it is the same config."""
-    return _written(_find(source), overrides, workspace)[0]
+    return _written(find(source), overrides, workspace)[0]
 
 
 def _written(path: Path, overrides: Sequence[str], workspace: str | None) -> tuple[dict[str, Any], dict[str, int]]:
@@ -86,34 +77,6 @@ def _validated(raw: dict[str, Any], path: Path, lines: Mapping[str, int]) -> Con
     if wrong:
         raise BertlineError("\n".join(f"{_where(key, path, lines)}: {key}: {reason}" for key, reason in wrong))
     return config
-
-
-def _find(source: str) -> Path:
-    if source in preset_names():
-        return PRESET_FOLDER / f"{source}.yaml"
-    path = Path(source)
-    if path.is_dir() or path.is_file() and _is_data(path):
-        what = "a folder" if path.is_dir() else "data"
-        raise BertlineError(
-            f"{source}: this is {what}, and no config; `bertline new {shlex.quote(source)}` looks at it and writes one."
-        )
-    if path.is_file():
-        return path
-    hint = nearest(source, preset_names())
-    raise BertlineError(
-        f"{source}: no such config file, and no preset of that name{hint}. Presets: {', '.join(preset_names())}."
-        " `bertline new DATA` writes a config for a data file."
-    )
-
-
-def _is_data(path: Path) -> bool:
-    """Whether a file holds what is learned from: by its ending, for a table without a header may be good YAML. JSON is
-    YAML as well, and a config if it says what one must."""
-    if path.suffix.lower() in _CONFIG_ENDINGS:
-        return False
-    if format_by_ending(str(path)) or path.suffix.lower() in _DATA_ENDINGS:
-        return True
-    return path.suffix.lower() == ".json" and not all(f'"{key}"' in path.read_text(errors="replace") for key in _REQUIRED)
 
 
 def _read_yaml(path: Path) -> tuple[dict[str, Any], dict[str, int]]:

@@ -26,7 +26,7 @@ def metric_names(task: str) -> tuple[str, ...]:
     found = [node.value for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "metrics"]
     if len(found) != 1 or not isinstance(found[0], ast.Dict):
         return ()
-    names = [key.value for key in found[0].keys if isinstance(key, ast.Constant)]
+    names = [key.value for key in found[0].keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
     return tuple(names) if len(names) == len(found[0].keys) else ()
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from models.task import get_task
 from pipeline.config import Config, task_names
-from pipeline.config_file import load, preset_names
+from pipeline.config_file import load
+from pipeline.config_source import preset_names
 from pipeline.errors import BertlineError
 from pipeline.metric_names import metric_names
 
