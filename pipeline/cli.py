@@ -115,12 +115,13 @@ def run(
 
     Exit code: 0 blessed and pushed, 3 refused by the evaluator or by ServeCheck, 130 interrupted, 1 anything else.
     """
+    began = time.perf_counter()
     if allow_anomalies:
         overrides = (*overrides, "validation.allow_anomalies=true")
     resolved = load(config, overrides, workspace=workspace)
-    from pipeline.run import run_line
+    from pipeline.run import Started, run_line
 
-    summary = run_line(resolved, config, again_from=again_from, as_json=as_json)
+    summary = run_line(resolved, Started(config, overrides, began), again_from=again_from, as_json=as_json)
     sys.exit(0 if summary.blessed else REFUSED)
 
 

@@ -31,6 +31,10 @@ class Summary:
     slices: dict[str, dict[str, float]] = field(default_factory=dict)
     classes: dict[str, dict[str, float]] = field(default_factory=dict)
     """Class -> its precision, recall and f1, and its held-out rows; of a task that finds entities, their types."""
+    evaluation: str | None = None
+    """Folder of what the Evaluator has left: its verdict, and the evaluation examples with the model's answers."""
+    eval_losses: list[float] = field(default_factory=list)
+    """Loss on the evaluation examples after each epoch."""
     baseline: dict[str, Any] = field(default_factory=dict)
     """`majority`: accuracy of always answering the most frequent class; `pushed`: metrics of the model pushed before."""
     anomalies_allowed: bool = False
