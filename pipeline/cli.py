@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pipeline import environment
 from pipeline.checkpoint_command import checkpoint
 from pipeline.compile_command import compile_command
 from pipeline.config_file import load
@@ -239,6 +240,8 @@ def predict(
     if path is not None and (texts or second or choice or pairs):
         raise BertlineError("--file goes without TEXTS, --second, --choice and --pairs: its columns are the texts.")
     found = _found(model, workspace, server, wanted)
+    if found.note:
+        click.echo(f"note: {found.note}", err=True)
     if path is not None:
         _predict_file(path, out or "-", found, format)
         return
@@ -260,6 +263,7 @@ def _found(model: str | None, workspace: str, server: Server | None, wanted: Wan
     if server is None:
         from pipeline.predict import find
 
+        environment.prepare(quiet=True)
         return find(model, workspace, wanted)
     from pipeline.predict_served import find_served
 
