@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pipeline import environment
 from pipeline.checkpoint_command import checkpoint
 from pipeline.compile_command import compile_command
-from pipeline.config_file import load, preset_names
+from pipeline.config_file import load
+from pipeline.config_source import preset_names
 from pipeline.errors import BertlineError
 from pipeline.explain_command import explain
 from pipeline.manifests_command import manifests
@@ -114,12 +116,13 @@ def run(
 
     Exit code: 0 blessed and pushed, 3 refused by the evaluator or by ServeCheck, 130 interrupted, 1 anything else.
     """
+    began = time.perf_counter()
     if allow_anomalies:
         overrides = (*overrides, "validation.allow_anomalies=true")
     resolved = load(config, overrides, workspace=workspace)
-    from pipeline.run import run_line
+    from pipeline.run import Started, run_line
 
-    summary = run_line(resolved, config, again_from=again_from, as_json=as_json)
+    summary = run_line(resolved, Started(config, overrides, began), again_from=again_from, as_json=as_json)
     sys.exit(0 if summary.blessed else REFUSED)
 
 
@@ -237,6 +240,8 @@ def predict(
     if path is not None and (texts or second or choice or pairs):
         raise BertlineError("--file goes without TEXTS, --second, --choice and --pairs: its columns are the texts.")
     found = _found(model, workspace, server, wanted)
+    if found.note:
+        click.echo(f"note: {found.note}", err=True)
     if path is not None:
         _predict_file(path, out or "-", found, format)
         return
@@ -258,6 +263,7 @@ def _found(model: str | None, workspace: str, server: Server | None, wanted: Wan
     if server is None:
         from pipeline.predict import find
 
+        environment.prepare(quiet=True)
         return find(model, workspace, wanted)
     from pipeline.predict_served import find_served
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from pipeline.new.guess import Guess, Setting, one_line
+from pipeline.new.guess import Guess, Room, Setting, one_line
 
 _PATHS = ("path", "train", "eval", "folder")
 _NO_NAMES = ("train", "data")
@@ -26,7 +26,7 @@ def as_yaml(guess: Guess, name: str, folder: Path) -> str:
             _line("task", guess.task, guess.why),
             "data:",
             *(f"  {_line(*setting)}" for setting in data),
-            *(["text:", f"  {_line('seq_len', guess.seq_len, 'tokens; 19 of 20 texts fit')}"] if guess.seq_len else []),
+            *(["text:", f"  {_seq_len(guess.seq_len, guess.task)}"] if guess.seq_len else []),
             "model:",
             f"  {_line('size', 'tiny', guess.model)}",
             "evaluation:",
@@ -34,6 +34,10 @@ def as_yaml(guess: Guess, name: str, folder: Path) -> str:
             "",
         ]
     )
+
+
+def _seq_len(room: Room, task: str) -> str:
+    return _line("seq_len", int(room), room.why(windows=task == "tagging"))
 
 
 def config_name(path: str) -> str:
