@@ -168,7 +168,12 @@ def search(config: str, trials: int | None, overrides: tuple[str, ...], workspac
 @click.option("--out", type=click.Path(), help="Config file to write. [default: DATA's name with .yaml]")
 @click.option("--task", help="What is to be learned, where it is not to be guessed; as similarity, or glue/mnli.")
 @click.option("--format", help="How the file is written, where it is not to be guessed; as tsv, or conll.")
-def new(data: str, out: str | None, task: str | None, format: str | None) -> None:
+@click.option(
+    "--checkpoint",
+    metavar="FOLDER",
+    help="Encoder to start from; none for one from scratch. [default: the best at hand for the language of the texts]",
+)
+def new(data: str, out: str | None, task: str | None, format: str | None, checkpoint: str | None) -> None:
     """Look at DATA, a file or folder, and write a config for it that says what was seen.
 
     \b
@@ -182,7 +187,7 @@ def new(data: str, out: str | None, task: str | None, format: str | None) -> Non
     from pipeline.new import write_config
 
     out = out or f"{Path(os.path.abspath(data)).name.partition('.')[0]}.yaml"
-    click.echo(write_config(data, out, format=format, task=task))
+    click.echo(write_config(data, out, format=format, task=task, checkpoint=checkpoint))
     click.echo(f"\nWritten to {out}. Next: bertline run {out}", err=True)
 
 

@@ -16,6 +16,7 @@ NEEDS_CHECKPOINT = "from scratch, which hardly learns this; rather checkpoint: F
 LONGEST = 512
 """Tokens that BERT has positions for."""
 _PIECES_A_WORD = 1.4
+_SAMPLED = 500
 
 
 class Room(int):
@@ -23,10 +24,12 @@ class Room(int):
 
     longer: int
     texts: int
+    sample: tuple[str, ...]
+    """Some of the texts, by which an encoder is chosen."""
 
-    def __new__(cls, tokens: int, *, longer: int, texts: int) -> Room:
+    def __new__(cls, tokens: int, *, longer: int, texts: int, sample: Iterable[str] = ()) -> Room:
         made = super().__new__(cls, tokens)
-        made.longer, made.texts = longer, texts
+        made.longer, made.texts, made.sample = longer, texts, tuple(sample)
         return made
 
     def why(self, windows: bool) -> str:
@@ -83,14 +86,22 @@ class Guess:
     why_bounds: str
     model: str = FROM_SCRATCH
     """What is said of an encoder from scratch."""
+    texts: tuple[str, ...] = ()
+    """Some of the texts, where `seq_len` does not bring them along."""
+
+    @property
+    def sample(self) -> tuple[str, ...]:
+        return self.texts or (self.seq_len.sample if self.seq_len else ())
 
 
 def room_for(texts: Iterable[str]) -> Room:
     """Tokens that 19 of 20 texts fit in: a word makes about 1.4 pieces, a Chinese or Japanese character one."""
+    texts = list(texts)
     words = sorted(max(len(text.split()), len(CJK.findall(text))) for text in texts)
     pieces = [count * _PIECES_A_WORD + 2 for count in words]
     room = min(LONGEST, max(16, 8 * math.ceil(pieces[math.ceil(0.95 * len(words)) - 1] / 8)))
-    return Room(room, longer=sum(count > room for count in pieces), texts=len(words))
+    sample = texts[:: max(1, len(texts) // _SAMPLED)][:_SAMPLED]
+    return Room(room, longer=sum(count > room for count in pieces), texts=len(words), sample=sample)
 
 
 def one_line(text: str) -> str:

@@ -43,7 +43,7 @@ def test_every_kind_is_told_by_its_file_alone(tmp_path, kind):
 def test_task_and_bound_have_a_reason(tmp_path, kind):
     lines = comments(new_files.KINDS[kind][0](tmp_path)).splitlines()
     assert lines[0].startswith("# Guessed from ")
-    for begin in ("task: ", "  size: ", "  thresholds: "):
+    for begin in ("task: ", ("  size: ", "  checkpoint: "), "  thresholds: "):
         (line,) = [line for line in lines if line.startswith(begin)]
         assert "   # " in line
 
