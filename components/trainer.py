@@ -19,8 +19,9 @@ import tensorflow_transform as tft
 
 from components import events
 from components.checkpoint_mirror import checkpoints_at
+from components.recipe import prepare
 from components.schema import labels_of
-from components.step_files import HISTORY
+from components.step_files import HISTORY, RECIPE
 from components.trainer_cluster import train_as_chief
 from components.transform import target_vocabulary_of, vocabulary_of
 from models import checkpoints, inputs, training
@@ -142,12 +143,21 @@ def train_and_export(
     train_rows = corpus(train_files, True)
     if settings.class_weights and task.weigh and task.class_key:
         train_rows = weighed(task, train_rows, settings.class_weights, labels)
+    eval_rows = corpus(eval_files, False)
+
+    @cache
+    def fresh_encoder() -> Any:
+        return make_encoder(model, encoder.vocab_size, settings.seed)
+
+    prepared = prepare(task, context, model, settings, fresh_encoder, train_rows, len(eval_rows))
+    settings, context = prepared.settings, prepared.context
     result = training.train(
-        lambda: make_model(task, context, model, settings.seed),
+        lambda: prepared.begin(make_model(task, context, model, settings.seed)),
         task,
         settings,
         phases_of(train_rows, settings, text, pretraining),
-        corpus(eval_files, False),
+        eval_rows,
+        start_counts=prepared.probe is not None,
         checkpoint_folder=checkpoint_folder,
         score=scorer(task, context, held_out),
         report=lambda record: events.emit(events.Training(record)),
@@ -176,6 +186,8 @@ def train_and_export(
     tf.io.gfile.makedirs(history_folder)
     with tf.io.gfile.GFile(f"{history_folder}/{HISTORY}", "w") as file:
         file.write("".join(json.dumps(record) + "\n" for record in result.history))
+    with tf.io.gfile.GFile(f"{history_folder}/{RECIPE}", "w") as file:
+        file.write(prepared.to_json())
     shutil.rmtree(checkpoint_folder)  # finished: the next training of this kind starts afresh
     return result
 

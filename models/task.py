@@ -54,6 +54,8 @@ class Context:
     pretraining: PretrainingConfig = field(default_factory=PretrainingConfig)
     text_keys: tuple[str, ...] = TEXT_KEYS[:1]
     """The texts that a row of this line has; the task may be able to read more."""
+    pooling: str = "pooler"
+    """Which vector of a text is answered from, one of `models.pooled.POOLINGS`."""
     crf: bool = False
     """Whether tags of words are chosen together, by how they follow each other."""
     translation: TranslationConfig = field(default_factory=TranslationConfig)
@@ -174,6 +176,9 @@ class Task:
     something is to be drawn anew each time; the batch must follow from the seed."""
     build: Callable[..., Any]
     """(encoder, context, dropout, seed) -> a new Keras model from a batch to outputs, each time that it is called."""
+    linearly: Any = None
+    """How its head is learned alone, on the frozen encoder's vectors (`models/probing.py`); none of a task whose answer is
+    not one linear layer from one vector."""
     make_encoder: Callable[[ModelConfig, Context, int], Any] | None = None
     """(settings, context, seed) -> what `build` is given as encoder, where it is not BERT's."""
     ask: Callable[[Any, Mapping[str, Any], Context], Any] = staticmethod(_one_pass)

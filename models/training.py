@@ -92,6 +92,7 @@ def train(
     *,
     checkpoint_folder: Path,
     score: Callable[[Any], Mapping[str, float]] | None = None,
+    start_counts: bool = False,
     report: Callable[[StepRecord | EpochRecord], None] = lambda record: None,
     saved: Callable[[], None] = lambda: None,
     tensorboard_folder: Path | None = None,
@@ -103,6 +104,8 @@ def train(
         the model that is returned where the trained one has adapters or computes in another way.
       train_rows: or phases, gone through one after the other; epochs and steps are counted over all of them.
       score: (model) -> the task's own metrics on the held-out rows, if it has any.
+      start_counts: whether the model is a candidate before the first step, as one that a probe has made: it is measured,
+        and kept where no epoch is better and `settings.keep` is `best`.
       report: is told of every step and every epoch.
       saved: is called after every checkpoint.
       tensorboard_folder: of this training's events, if `settings.tensorboard`; `tensorboard/NAME` beside the checkpoint
@@ -166,7 +169,17 @@ def train(
             curves.write(record.numbers())
         report(record)
 
+    def measure(epoch: int) -> None:
+        with recent.mean():
+            eval_loss, eval_accuracy = evaluate()
+            scores = score(model) if score and devices.is_chief else {}
+            badness = devices.from_chief(_badness(task, settings.best_by, eval_loss, scores))
+            held_out.judge(step, badness, lambda: trained_weights(trained) if settings.keep == "best" else {})
+        tell(EpochRecord(step=step, epoch=epoch, eval_loss=eval_loss, eval_accuracy=eval_accuracy, scores=scores))
+
     try:
+        if start_counts and step == 0:
+            measure(0)
         for epoch, planned in enumerate(plans):
             first = int(ends[epoch]) - len(planned)
             if step >= int(ends[epoch]):
@@ -198,12 +211,7 @@ def train(
                 if settings.checkpoint_steps and step % settings.checkpoint_steps == 0 and step != ends[epoch]:
                     checkpoint.save(step)
             recent.add()
-            with recent.mean():
-                eval_loss, eval_accuracy = evaluate()
-                scores = score(model) if score and devices.is_chief else {}
-                badness = devices.from_chief(_badness(task, settings.best_by, eval_loss, scores))
-                held_out.judge(step, badness, lambda: trained_weights(trained) if settings.keep == "best" else {})
-            tell(EpochRecord(step=step, epoch=epoch + 1, eval_loss=eval_loss, eval_accuracy=eval_accuracy, scores=scores))
+            measure(epoch + 1)
             checkpoint.save(step)
     finally:
         if curves:

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pipeline import environment
 from pipeline.checkpoint_command import checkpoint
 from pipeline.compile_command import compile_command
-from pipeline.config_file import load, preset_names
+from pipeline.config_file import load
+from pipeline.config_source import preset_names
 from pipeline.errors import BertlineError
 from pipeline.explain_command import explain
 from pipeline.manifests_command import manifests
@@ -114,12 +116,13 @@ def run(
 
     Exit code: 0 blessed and pushed, 3 refused by the evaluator or by ServeCheck, 130 interrupted, 1 anything else.
     """
+    began = time.perf_counter()
     if allow_anomalies:
         overrides = (*overrides, "validation.allow_anomalies=true")
     resolved = load(config, overrides, workspace=workspace)
-    from pipeline.run import run_line
+    from pipeline.run import Started, run_line
 
-    summary = run_line(resolved, config, again_from=again_from, as_json=as_json)
+    summary = run_line(resolved, Started(config, overrides, began), again_from=again_from, as_json=as_json)
     sys.exit(0 if summary.blessed else REFUSED)
 
 
@@ -165,7 +168,12 @@ def search(config: str, trials: int | None, overrides: tuple[str, ...], workspac
 @click.option("--out", type=click.Path(), help="Config file to write. [default: DATA's name with .yaml]")
 @click.option("--task", help="What is to be learned, where it is not to be guessed; as similarity, or glue/mnli.")
 @click.option("--format", help="How the file is written, where it is not to be guessed; as tsv, or conll.")
-def new(data: str, out: str | None, task: str | None, format: str | None) -> None:
+@click.option(
+    "--checkpoint",
+    metavar="FOLDER",
+    help="Encoder to start from; none for one from scratch. [default: the best at hand for the language of the texts]",
+)
+def new(data: str, out: str | None, task: str | None, format: str | None, checkpoint: str | None) -> None:
     """Look at DATA, a file or folder, and write a config for it that says what was seen.
 
     \b
@@ -179,7 +187,7 @@ def new(data: str, out: str | None, task: str | None, format: str | None) -> Non
     from pipeline.new import write_config
 
     out = out or f"{Path(os.path.abspath(data)).name.partition('.')[0]}.yaml"
-    click.echo(write_config(data, out, format=format, task=task))
+    click.echo(write_config(data, out, format=format, task=task, checkpoint=checkpoint))
     click.echo(f"\nWritten to {out}. Next: bertline run {out}", err=True)
 
 
@@ -237,6 +245,8 @@ def predict(
     if path is not None and (texts or second or choice or pairs):
         raise BertlineError("--file goes without TEXTS, --second, --choice and --pairs: its columns are the texts.")
     found = _found(model, workspace, server, wanted)
+    if found.note:
+        click.echo(f"note: {found.note}", err=True)
     if path is not None:
         _predict_file(path, out or "-", found, format)
         return
@@ -258,6 +268,7 @@ def _found(model: str | None, workspace: str, server: Server | None, wanted: Wan
     if server is None:
         from pipeline.predict import find
 
+        environment.prepare(quiet=True)
         return find(model, workspace, wanted)
     from pipeline.predict_served import find_served
 

@@ -9,12 +9,14 @@ from typing import Any
 
 from models.checkpoints.formats import find
 from pipeline import storage
+from pipeline.config.training import RECIPE
 from pipeline.errors import BertlineError
 from serving.contract import ENCODER
 
 
 def apply_checkpoint_defaults(raw: dict[str, Any]) -> None:
     """What a checkpoint says of its text and size is the default; the user's own word stands above it."""
+    apply_recipe(raw)
     model, text, training = (raw.get(key) for key in ("model", "text", "training"))
     if not all(section is None or isinstance(section, dict) for section in (model, text, training)):
         return  # the schema explains it better
@@ -41,6 +43,23 @@ def apply_checkpoint_defaults(raw: dict[str, Any]) -> None:
         )
     for key, value in checkpoint_text(folder).items():
         text.setdefault(key, value)
+
+
+def apply_recipe(raw: dict[str, Any]) -> None:
+    """Leaves to the recipe what the config does not give, where it says nothing of epochs.
+
+    >>> raw = {"training": "auto"}
+    >>> apply_recipe(raw)
+    >>> raw["training"]["recipe"][:2]
+    ['epochs', 'batch_size']
+    """
+    given = raw.get("training")
+    given = {} if given in (None, "auto") else given
+    if not isinstance(given, dict):
+        return  # the schema explains it better
+    raw["training"] = given
+    if raw.get("task") not in ("pretraining", "translation") and not {"epochs", "recipe"} & given.keys():
+        raw["training"] = {**given, "recipe": [name for name in RECIPE if name not in given]}
 
 
 _OF_TRANSLATION: Mapping[str, Mapping[str, Any]] = {

@@ -17,18 +17,13 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from components.encoder_run import SCHEME, find_run
-from pipeline import glue
+from pipeline import glue, metric_names, search_space
 from pipeline.config import Config, nearest, without_password
 from pipeline.config_defaults import apply_checkpoint_defaults, apply_task_defaults
+from pipeline.config_source import PRESET_FOLDER, find
 from pipeline.errors import BertlineError
-from pipeline.search_space import mistakes
 
-PRESET_FOLDER = Path(__file__).parent / "presets"
 _URI = re.compile(r"[a-z][a-z0-9+.-]*:/")
-
-
-def preset_names() -> list[str]:
-    return sorted(path.stem for path in PRESET_FOLDER.glob("*.yaml"))
 
 
 def load(source: str, overrides: Sequence[str] = (), *, workspace: str | None = None) -> Config:
@@ -43,7 +38,7 @@ def load(source: str, overrides: Sequence[str] = (), *, workspace: str | None = 
       >>> load("reviews", ["training.epochs=1"]).training.epochs
       1
     """
-    path = _find(source)
+    path = find(source)
     raw, lines = _written(path, overrides, workspace)
     if _names_a_run(raw):
         draft = copy.deepcopy(raw)  # every other mistake is told before a store is asked
@@ -56,7 +51,7 @@ def load(source: str, overrides: Sequence[str] = (), *, workspace: str | None = 
 
 def written(source: str, overrides: Sequence[str] = (), *, workspace: str | None = None) -> dict[str, Any]:
     """What a config file or a preset says, with overrides and absolute paths: as YAML anywhere, it is the same config."""
-    return _written(_find(source), overrides, workspace)[0]
+    return _written(find(source), overrides, workspace)[0]
 
 
 def _written(path: Path, overrides: Sequence[str], workspace: str | None) -> tuple[dict[str, Any], dict[str, int]]:
@@ -77,26 +72,11 @@ def _validated(raw: dict[str, Any], path: Path, lines: Mapping[str, int]) -> Con
         config = Config.model_validate(raw)
     except ValidationError as error:
         raise BertlineError("\n".join(_explain(error, path, lines))) from None
-    wrong = [
-        f"{_where(key := f'search.space.{name}', path, lines)}: {key}: {reason}"
-        for name, reason in mistakes(config.search.space, raw)
-    ]
+    wrong = [(f"search.space.{name}", reason) for name, reason in search_space.mistakes(config.search.space, raw)]
+    wrong += metric_names.mistakes(config)
     if wrong:
-        raise BertlineError("\n".join(wrong))
+        raise BertlineError("\n".join(f"{_where(key, path, lines)}: {key}: {reason}" for key, reason in wrong))
     return config
-
-
-def _find(source: str) -> Path:
-    if source in preset_names():
-        return PRESET_FOLDER / f"{source}.yaml"
-    path = Path(source)
-    if path.is_file():
-        return path
-    hint = nearest(source, preset_names())
-    raise BertlineError(
-        f"{source}: no such config file, and no preset of that name{hint}. Presets: {', '.join(preset_names())}."
-        " `bertline new DATA` writes a config for a data file."
-    )
 
 
 def _read_yaml(path: Path) -> tuple[dict[str, Any], dict[str, int]]:

@@ -10,7 +10,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from components import events
 from pipeline.shown_paths import from_here
@@ -25,6 +26,7 @@ from pipeline.study_tables import show_seeds
 from pipeline.summary import Summary
 
 _SHOWN_CLASSES = 12
+_WORST_CLASSES = 5
 _PLAIN_SECONDS = 20.0  # how often a line of progress is printed where there is no terminal
 
 
@@ -152,10 +154,11 @@ def show_summary(console: Console, summary: Summary, next_commands: list[tuple[s
     console.print(table)
     if summary.seeds:
         show_seeds(console, summary.seeds)
-    if summary.pushed_version and next_commands:
-        console.print("\nNext:")
+    if next_commands:
+        console.print("\nNext:" if summary.pushed_version else "\nNext, for a model that passes:")
         for command, purpose in next_commands:
-            console.print(f"  [cyan]{command}[/]   # {purpose}", soft_wrap=True)
+            line = Text("  ").append(command, "cyan").append("   " if command else "").append(f"# {purpose}")
+            console.print(line, soft_wrap=True)
 
 
 def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
@@ -177,12 +180,13 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
     before = summary.baseline.get("pushed")
     if before:
         yield "pushed before", "  ".join(f"{name} {value:.4f}" for name, value in before.items() if name != "rows")
-    for name, values in list(summary.classes.items())[:_SHOWN_CLASSES]:
+    for name, values in _shown_classes(summary.classes).items():
         scores = "  ".join(f"{score} {values[score]:.4f}" for score in ("precision", "recall", "f1"))
         counted = list(values)[-1]
         yield f"  class {name}", f"{scores}  on {values[counted]:.0f} {counted}"
     if len(summary.classes) > _SHOWN_CLASSES:
-        yield "  …", f"{len(summary.classes) - _SHOWN_CLASSES} more classes are in summary.json"
+        rest = len(summary.classes) - _WORST_CLASSES
+        yield "  …", f"{rest} more, of a higher f1, in the report: bertline report --last"
     first = next(iter(summary.metrics), "")
     for name, values in summary.slices.items():
         yield f"  {name}", f"{first} {values[first]:.4f} on {values['rows']:.0f} rows"
@@ -210,6 +214,14 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
     yield "time", f"{summary.seconds:.0f} s, {cached} of {len(summary.steps)} steps cached"
     if summary.log:
         yield "log", from_here(summary.log)
+
+
+def _shown_classes(classes: Mapping[str, Mapping[str, float]]) -> Mapping[str, Mapping[str, float]]:
+    """All of a few classes; of many the worst, because a table of all of them hides just those."""
+    if len(classes) <= _SHOWN_CLASSES:
+        return classes
+    worst = sorted(classes, key=lambda name: -1 if math.isnan(classes[name]["f1"]) else classes[name]["f1"])
+    return {name: classes[name] for name in worst[:_WORST_CLASSES]}
 
 
 def _by_settings(counts: dict[str, int]) -> str:

@@ -65,11 +65,13 @@ def explain(
     bertline explain MODEL "The [MASK] sat on the mat." --label cat    a model of the task pretraining
     bertline explain MODEL "A man is riding a bike." --html page.html  a translation, and what each piece looked at
     """
+    from pipeline import environment
     from pipeline.errors import BertlineError
     from pipeline.explain.loading import find, load
 
     if attention and not as_json:
         raise BertlineError("--attention goes with --json; --html shows every head.")
+    environment.prepare(quiet=True)
     pushed = find(model, workspace)
     given = [os.fsencode(each) for each in (text, second) if each is not None]
     asked = pushed.named(given, [os.fsencode(each) for each in choice])

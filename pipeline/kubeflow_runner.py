@@ -114,8 +114,9 @@ def _parameters(config: Config) -> Iterator[tuple[str, RuntimeParameter]]:
     for name in ("path", "train", "eval"):
         if value := getattr(config.data, name):
             yield name, RuntimeParameter(f"data-{name}", str, default=value)
-    yield "epochs", RuntimeParameter("epochs", int, default=config.training.epochs)
-    if config.training.learning_rate:
+    if "epochs" not in config.training.recipe:  # which no one number stands for before the data is read
+        yield "epochs", RuntimeParameter("epochs", int, default=config.training.epochs)
+    if config.training.learning_rate and "learning_rate" not in config.training.recipe:
         yield "learning_rate", RuntimeParameter("learning-rate", float, default=config.training.learning_rate)
 
 

@@ -16,7 +16,7 @@ from models.translated import Sampling, n_best
 from pipeline import environment, summary
 from pipeline.config import CHOICES
 from pipeline.errors import BertlineError
-from pipeline.storage import AnyPath, at_hand
+from pipeline.storage import at_hand
 from serving.contract import DEFAULT_SIGNATURE, read_card
 
 BATCH = 64
@@ -80,11 +80,14 @@ class Found:
     load: Callable[[], Loaded]
     columns: Mapping[str, str | list[str]] = field(default_factory=dict)
     """The columns that its texts had in the training files, by key; empty where that is not known."""
+    note: str = ""
+    """What a person should know of the choice."""
 
 
 def find(model: str | None, workspace: str, wanted: Wanted = ANY) -> Found:
     """The model in a folder, or the one that was pushed last."""
-    folder = Path(at_hand(str(model or _last_pushed(workspace))))
+    served = None if model else _last_pushed(workspace)
+    folder = Path(at_hand(str(model or (served and served.path))))
     if not (folder / "saved_model.pb").is_file():
         raise BertlineError(f"{folder}: there is no SavedModel here.")
     card = read_card(folder)
@@ -98,7 +101,8 @@ def find(model: str | None, workspace: str, wanted: Wanted = ANY) -> Found:
         told = f"its task is {task}, of which this version of bertline knows nothing"
         raise BertlineError(f"{folder}: {told}; ask it with the version that trained it.")
     keys = ["text"] if wanted.further else card.get("text_keys", ["text"])
-    return Found(str(folder), keys, lambda: _load(folder, wanted.shown_as(kind), wanted), card.get("columns", {}))
+    note = served.instead if served else ""
+    return Found(str(folder), keys, lambda: _load(folder, wanted.shown_as(kind), wanted), card.get("columns", {}), note)
 
 
 def _load(folder: Path, kind: Kind[Any], wanted: Wanted) -> Loaded:
@@ -162,8 +166,8 @@ def _wrong_texts(keys: Sequence[str], row: Texts, number: int) -> str:
     return f"the model reads two texts, and row {number} has {given}; give both as TEXT --second TEXT, or --pairs"
 
 
-def _last_pushed(workspace: str) -> AnyPath:
-    found = summary.served_now(workspace)
+def _last_pushed(workspace: str) -> summary.Served:
+    found = summary.served(workspace)
     if found is None:
         raise BertlineError(f"no run in {workspace} has pushed a model yet; `bertline run` does, or name one by --model.")
     return found

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
-import sys
-from dataclasses import asdict, replace
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from pipeline.config import Config
@@ -18,20 +18,39 @@ from pipeline.unchanged import fingerprint, run_from_cache
 _LOADING = "loading TensorFlow and TFX"
 
 
-def run_line(config: Config, source: str, *, again_from: str | None = None, as_json: bool = False) -> Summary:
-    """Runs the line for `config`, which was read from `source`, once or for each of its seeds; returns the summary."""
+@dataclass(frozen=True)
+class Started:
+    """How the user started the run."""
+
+    source: str
+    """The config file or preset."""
+    overrides: Sequence[str] = ()
+    """Of --set."""
+    at: float = field(default_factory=time.perf_counter)
+    """When, by the clock of `time.perf_counter`: TensorFlow takes longer to load than a small model to train."""
+
+
+def run_line(config: Config, started: Started, *, again_from: str | None = None, as_json: bool = False) -> Summary:
+    """Runs the pipeline for `config` once, or for each of its seeds; returns the summary.
+
+    Args:
+      started: how the user asked for it, for what is suggested at the end.
+    """
     with stage(config, as_json=as_json) as at:
         try:
             summary = _run(config, again_from, at)
         except BertlineError as error:
             _write_failure(config, at.log, error)
             raise
+        summary.seconds = round(time.perf_counter() - started.at, 1)
+        summary.write(config)
         if as_json:
             at.print_json(asdict(summary))
         else:
             from pipeline.display import show_summary
+            from pipeline.next_steps import next_steps
 
-            show_summary(at.console, summary, _next_commands(config, source))
+            show_summary(at.console, summary, next_steps(config, started, summary))
     return summary
 
 
@@ -62,34 +81,3 @@ def _write_failure(config: Config, log: Path, error: BertlineError) -> None:
     if current.get("log") != str(log):
         failed = Summary(name=config.name, task=config.task, status="failed", error=str(error), log=str(log))
         replace(failed, destination=str(config.push_path)).write(config)
-
-
-def program(name: str) -> str:
-    """How a command of ours is called from where the user stands."""
-    return name if shutil.which(name) else f"{Path(sys.executable).parent}/{name}".replace(f"{Path.cwd()}/", "")
-
-
-def _next_commands(config: Config, source: str) -> list[tuple[str, str]]:
-    """Three commands that work as they are, from where the user stands."""
-    here = f"{Path.cwd()}/"
-    bertline = program("bertline")
-    elsewhere = "" if config.workspace == f"{here}workspace" else f" --workspace {config.workspace.replace(here, '')}"
-    again = f"run {source}{elsewhere} --set training.epochs={config.training.epochs + 1}"
-    asked = '"A film to remember."'
-    if config.task == "pretraining":
-        asked = '--mask "The [MASK] is over."'
-    elif config.task == "tagging":
-        asked = '"Ada Lovelace lived in London."'
-    elif config.task == "answering":
-        asked = '"Who ate?" --second "A man ate an apple."'
-    elif len(config.data.text_columns) == 2:
-        asked = '"A man is eating." --second "Somebody eats."'
-    if config.task in ("matching", "similarity"):
-        asked = '--embed "A man is eating."'
-    if config.data.choices:
-        asked += ' --choice "It is good." --choice "It is over."'
-    return [
-        (f"{bertline} predict{elsewhere} {asked}", "ask the pushed model"),
-        (f"{bertline} ui{elsewhere}", "curves, slices and the confusion matrix, beside other runs"),
-        (f"{bertline} {again}", "train longer; only the Trainer and what follows run"),
-    ]

@@ -17,7 +17,7 @@ from absl import logging
 
 from components import events
 from components.publish import latest
-from components.step_files import HISTORY, SERVE_CHECK, SERVING_MODEL
+from components.step_files import HISTORY, RECIPE, SERVE_CHECK, SERVING_MODEL
 from components.tracking.journal import Operation
 from components.tracking.models import candidate, champion, facts
 from components.tracking.tracker import Part, Tracker
@@ -116,6 +116,9 @@ class RunRecord:
                 summary.baseline["majority"] = majority(report["labels"]["eval"])
         elif step == "Trainer":
             self.history = Path(outputs["model_run"].uri, HISTORY)
+            if (chosen := self.history.with_name(RECIPE)).is_file():
+                tracker.keep(RECIPE, chosen.read_text())
+            summary.eval_losses = _eval_losses(self.history)
             if summary.steps[-1]["cached"]:
                 tracker.log_history(self.history)
             folder = Path(outputs["model"].uri, SERVING_MODEL)
@@ -124,6 +127,7 @@ class RunRecord:
             tracker.measure({"model/parameters": size["parameters"], "model/bytes": size["bytes"]})
             tracker.register(lambda: self._candidate(folder))
         elif step == "Evaluator":
+            summary.evaluation = outputs["evaluation"].uri
             self.verdict = verdict = Verdict.from_json(Path(outputs["evaluation"].uri, VERDICT).read_text())
             tracker.log_verdict(verdict)
             summary.metrics, summary.slices, summary.classes = verdict.metrics, verdict.slices, verdict.classes
@@ -170,6 +174,14 @@ class RunRecord:
         steps = self.summary.steps
         if not (self._part and steps and steps[-1]["cached"]):
             events.emit(events.Note(sentence))
+
+
+def _eval_losses(history: Path) -> list[float]:
+    """The loss on the evaluation examples after each epoch, from what the Trainer has left."""
+    if not history.is_file():
+        return []
+    records = (json.loads(line) for line in history.read_text().splitlines())
+    return [float(record["eval_loss"]) for record in records if record.get("eval_loss") is not None]
 
 
 @contextmanager

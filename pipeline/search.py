@@ -19,9 +19,8 @@ import yaml
 from pipeline.config import Config, nearest
 from pipeline.config_file import load, written
 from pipeline.errors import BertlineError, cause_of
-from pipeline.run import program
 from pipeline.search_space import combinations, overrides_of
-from pipeline.shown_paths import from_here
+from pipeline.shown_paths import from_here, program
 from pipeline.stage import Stage, stage
 
 HONESTY = (

@@ -70,13 +70,14 @@ class Pushed(NamedTuple):
 
 def last_pushed(workspace: str) -> Pushed:
     """What the last run of a workspace pushed, under the pipeline's name."""
-    last, found = summary.read(workspace) or {}, summary.served_now(workspace)
+    found = summary.served(workspace)
     if found is None:
         raise BertlineError(
             f"no run in {workspace} has pushed a model yet; `bertline run` does, or name one by --model_base_path."
         )
-    folder = found.absolute().parent
-    return Pushed(last.get("name") or folder.name, str(folder))
+    if found.instead:
+        _note(found.instead)
+    return Pushed(found.name, str(found.path.absolute().parent))
 
 
 def named_model(model_name: str | None, model_base_path: str | None, workspace: str) -> Pushed:

@@ -31,6 +31,10 @@ class Summary:
     slices: dict[str, dict[str, float]] = field(default_factory=dict)
     classes: dict[str, dict[str, float]] = field(default_factory=dict)
     """Class -> its precision, recall and f1, and its held-out rows; of a task that finds entities, their types."""
+    evaluation: str | None = None
+    """Folder of what the Evaluator has left: its verdict, and the evaluation examples with the model's answers."""
+    eval_losses: list[float] = field(default_factory=list)
+    """Loss on the evaluation examples after each epoch."""
     baseline: dict[str, Any] = field(default_factory=dict)
     """`majority`: accuracy of always answering the most frequent class; `pushed`: metrics of the model pushed before."""
     anomalies_allowed: bool = False
@@ -100,15 +104,43 @@ def read(workspace: str | Path) -> dict[str, Any] | None:
     return json.loads(path.read_text()) if path.is_file() else None
 
 
-def served_now(workspace: str | Path) -> AnyPath | None:
-    """The version that the last run pushed or, where that is gone or it pushed none, the newest one beside it."""
+@dataclass(frozen=True)
+class Served:
+    """A version that was pushed, and that commands take where none is named."""
+
+    path: AnyPath
+    name: str
+    """The pipeline's."""
+    instead: str = ""
+    """What the user should know where it is not from the last run."""
+
+
+def served(workspace: str | Path) -> Served | None:
+    """The version that the last run pushed; where it is gone, or that run pushed none, the newest one beside it. A run of
+    another pipeline that was refused does not hide what was pushed before it."""
     last = read(workspace) or {}
-    pushed = last.get("pushed_path")
+    name, pushed = str(last.get("name") or ""), last.get("pushed_path")
     if pushed and at(pushed).is_dir():
-        return at(pushed)
+        return Served(at(pushed), name or at(pushed).parent.name)
     folder = at(pushed).parent if pushed else last.get("destination")
     newest = latest(folder) if folder else None
-    return newest.path if newest else None
+    if newest is None:
+        models = Path(workspace) / "models"
+        beside = (latest(other) for other in sorted(models.iterdir()) if other.is_dir()) if models.is_dir() else ()
+        newest = max(filter(None, beside), key=lambda version: version.path.stat().st_mtime, default=None)
+        if newest is None:
+            return None
+        name = newest.path.parent.name
+    name = name or newest.path.parent.name
+    if pushed or not last:
+        return Served(newest.path, name)
+    refused = f"the last run, of {last.get('name')}, pushed no model"
+    return Served(newest.path, name, f"{refused}; this is version {newest.version} of {name}")
+
+
+def served_now(workspace: str | Path) -> AnyPath | None:
+    found = served(workspace)
+    return found.path if found else None
 
 
 def majority(labels: dict[str, int]) -> dict[str, Any]:

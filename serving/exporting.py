@@ -61,6 +61,7 @@ def description(context: Context, model: Any) -> dict[str, Any]:
         "size": asdict(sized.size),
         # Whole numbers are the states of its dropout.
         "parameters": sum(math.prod(weight.shape) for weight in model.weights if is_float_dtype(weight.dtype)),
+        "pooling": context.pooling,
         "crf": context.crf,
         **{name: section.model_dump(mode="json", exclude_defaults=True) for name, section in sections.items()},
     }

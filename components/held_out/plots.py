@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from components.held_out.curves import BINS, Curve, calibration, mean_curve, precision_recall, roc
 from components.held_out.rows import HeldOutRows
 from components.held_out.translation_plots import lengths_of_translations, scores_by_length
+from components.ingest.filters import count_words
 from components.plots import new_figure
 
 _MOST_LINES = 10
@@ -121,13 +122,13 @@ def lengths(rows: HeldOutRows) -> Figure:
     words = {}
     for key in rows.description.text_keys:
         texts = [text for row in rows.texts for text in (row[key] if isinstance(row[key], list) else [row[key]])]
-        words[key] = np.asarray([len(str(text).split()) for text in texts])
+        words[key] = np.asarray([count_words(str(text)) for text in texts])
     longest = max((int(count.max()) for count in words.values() if len(count)), default=0)
     edges = np.unique(np.linspace(0, longest + 1, 41).astype(int))
     for key, counts in words.items():
         median = np.median(counts) if len(counts) else 0
         axes.hist(counts, bins=edges, alpha=0.6, label=f"{key} (median {median:.0f}, longest {max(counts, default=0)})")
-    axes.set_xlabel("words, separated by white space")
+    axes.set_xlabel("words; a Chinese or Japanese character counts as one")
     axes.set_ylabel("texts")
     axes.set_title(f"{len(rows)} held-out rows")
     axes.legend(fontsize=8)

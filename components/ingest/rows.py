@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from components.ingest.choices import NOT_A_CHOICE, as_index, choices_of
-from components.ingest.filters import EXCLUDE, LeftOut, left_out
+from components.ingest.filters import EXCLUDE, LeftOut, count_words, left_out
 from components.ingest.records import NESTED, BadRow, ListText, Row, Values, as_raw, bad_row, list_of
 from models import tags
 from pipeline.config import CHOICES, DataConfig, LabelKind, Scheme
@@ -156,7 +156,7 @@ def sort_row(
         where = columns.get(absent[0], ", ".join(data.choice_columns))
         return bad_row(row.file, row.line, what, f"{what} (column {where!r})", as_raw(row.values))
     texts = (*(present.get(name, "") for name in data.text_columns), *choices)
-    words = sum(len(text.split()) for text in texts)
+    words = sum(map(count_words, texts))
     features: Features = {**present, **row.lists, "words": words}
     if len(choices) >= 2:
         features[CHOICES] = tuple(choices)
@@ -183,7 +183,7 @@ def sort_row(
         texts = (str(tagged.get("text", "")),)  # as words with spaces between, also where the row has a list
     target = present.get("label") if label == "text" else None
     if label == "text":
-        features["label_words"] = len((target or "").split())
+        features["label_words"] = count_words(target or "")
     # A row that lacks something is told of, however long it is.
     if split == "train" and not absent and (filtered := left_out(texts, target, data)):
         return filtered

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
+from models import probing
 from models.answers import CLASSIFIED
 from models.pooled import PooledHead, request
 from models.task import Context, Metric, Output, Task, Tensors
@@ -63,7 +64,8 @@ TASK = Task(
     text_keys=TEXT_KEYS,
     features=features,
     request=request,
-    build=lambda encoder, context, dropout, seed: PooledHead(encoder, len(context.labels), dropout, seed),
+    build=lambda encoder, context, dropout, seed: PooledHead(encoder, len(context.labels), dropout, seed, context.pooling),
+    linearly=probing.CLASSES,
     loss=loss,
     spread_loss=spread_loss,
     class_key="label_id",

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from models import probing
 from models.answers import MULTI_CLASSIFIED
 from models.pooled import PooledHead, request
 from models.task import Context, Metric, Output, Task, Tensors
@@ -70,7 +71,8 @@ TASK = Task(
     label="classes",
     features=features,
     request=request,
-    build=lambda encoder, context, dropout, seed: PooledHead(encoder, len(context.labels), dropout, seed),
+    build=lambda encoder, context, dropout, seed: PooledHead(encoder, len(context.labels), dropout, seed, context.pooling),
+    linearly=probing.FLAGS,
     loss=loss,
     spread_loss=spread_loss,
     class_key="label_flags",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from models import probing
 from models.answers import NUMBER
 from models.pooled import PooledHead, request
 from models.task import Context, Metric, Output, Task, Tensors
@@ -42,7 +43,8 @@ TASK = Task(
     label="number",
     features=features,
     request=request,
-    build=lambda encoder, context, dropout, seed: PooledHead(encoder, 1, dropout, seed),
+    build=lambda encoder, context, dropout, seed: PooledHead(encoder, 1, dropout, seed, context.pooling),
+    linearly=probing.NUMBER,
     loss=loss,
     correct=correct,
     answer=answer,

@@ -35,6 +35,10 @@ class ModelConfig(Frozen):
     intermediate: int | None = Field(default=None, ge=2)
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """Dropout of embeddings, attention and head."""
+    pooling: Literal["pooler", "cls", "mean"] | None = None
+    """The vector of a text that a class or a number is read from: [CLS] through the pooler, as BERT was pre-trained, [CLS]
+    itself, or the mean of all tokens, as most sentence-transformers. By default what the checkpoint says of itself
+    (`1_Pooling/config.json`), else what the probe finds best, else the pooler."""
     crf: bool = False
     """Of the task `tagging`: choose the tags of a text together, by a linear-chain CRF that learns how they follow each
     other (Viterbi decoding), instead of each word's by itself."""

@@ -19,7 +19,8 @@ class EvaluationConfig(Frozen):
     slices: tuple[str, ...] = ()
     """Columns whose values are evaluated one by one."""
     length_slices: tuple[int, ...] = (10, 20, 40)
-    """Word counts at which texts are sliced by length: below 10, 10 to 19, and so on."""
+    """Word counts at which texts are sliced by length: below 10, 10 to 19, and so on. A Chinese or Japanese character
+    counts as a word."""
     min_slice_rows: int = Field(default=50, ge=1)
     """Smaller slices are shown but never judged."""
     max_drop: float = Field(default=0.01, ge=0, lt=1)

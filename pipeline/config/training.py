@@ -11,10 +11,18 @@ from pipeline.config.base import Frozen
 Sampling = Literal["natural", "square_root", "balanced"]
 
 
+RECIPE = ("epochs", "batch_size", "learning_rate", "keep", "early_stopping", "best_by")
+"""Settings that follow from the data where a config does not give them."""
+
+
 class TrainingConfig(Frozen):
     """One loop for every task and strategy."""
 
+    recipe: tuple[Literal["epochs", "batch_size", "learning_rate", "keep", "early_stopping", "best_by"], ...] = ()
+    """Settings that the Trainer chooses by the data, and prints with its reasons: all of these that a config leaves out
+    which says nothing of `epochs`, or `training: auto`. Not for pre-training and translation."""
     epochs: int = Field(default=2, ge=1, le=1000)
+    """Times that every training example is seen; without it, the recipe chooses."""
     batch_size: int = Field(default=32, ge=1, le=65536)
     """Examples a step, over all devices together."""
     batch_tokens: int | None = Field(default=None, ge=64, le=2**24)
@@ -83,6 +91,10 @@ class TrainingConfig(Frozen):
     GPUs that have it, and else float32."""
     gradient_checkpointing: bool = False
     """Compute each encoder layer a second time for its gradients instead of keeping it: less memory, more time."""
+    probe: bool | None = None
+    """Before a checkpoint's encoder is fine-tuned, learn a linear model on its frozen vectors, which takes seconds: it
+    chooses the pooling, initialises the head, and is what is exported if fine-tuning does not beat it. By default where the
+    recipe chooses the epochs."""
     tensorboard: bool = False
     """Write the learning curves as TensorBoard events too, to a folder `tensorboard` beside the checkpoints."""
 

@@ -13,6 +13,41 @@ FROM_SCRATCH = "from scratch; or checkpoint: FOLDER of a Hugging Face BERT"
 NEEDS_CHECKPOINT = "from scratch, which hardly learns this; rather checkpoint: FOLDER of a Hugging Face BERT"
 
 
+LONGEST = 512
+"""Tokens that BERT has positions for."""
+_PIECES_A_WORD = 1.4
+_SAMPLED = 500
+
+
+class Room(int):
+    """Tokens for a text, with how many texts need more of them: what is said of the number has to be true of the data."""
+
+    longer: int
+    texts: int
+    sample: tuple[str, ...]
+    """Some of the texts, by which an encoder is chosen."""
+
+    def __new__(cls, tokens: int, *, longer: int, texts: int, sample: Iterable[str] = ()) -> Room:
+        made = super().__new__(cls, tokens)
+        made.longer, made.texts, made.sample = longer, texts, tuple(sample)
+        return made
+
+    def why(self, windows: bool) -> str:
+        """
+        Args:
+          windows: whether the task reads a longer text in parts.
+
+        >>> Room(512, longer=7, texts=9).why(windows=False)
+        'tokens, the most that the model reads; at 1.4 a word, 7 of 9 texts are longer and cut'
+        """
+        most = ", the most that the model reads" if self >= LONGEST else ""
+        if not self.longer:
+            return f"tokens{most}; at {_PIECES_A_WORD} a word, every text fits"
+        become = "read in windows" if windows else "cut"
+        longer = f"{self.longer:,} of {self.texts:,} texts {'is' if self.longer == 1 else 'are'} longer and {become}"
+        return f"tokens{most}; at {_PIECES_A_WORD} a word, {longer}"
+
+
 class Setting(NamedTuple):
     key: str
     value: Any
@@ -45,19 +80,28 @@ class Guess:
     seen: str
     """What was looked at, as `300 rows of a.csv`."""
     data: tuple[Setting, ...]
-    seq_len: int | None = None
+    seq_len: Room | None = None
     """Tokens; None leaves it to the task's default."""
     bounds: dict[str, float]
     why_bounds: str
     model: str = FROM_SCRATCH
     """What is said of an encoder from scratch."""
+    texts: tuple[str, ...] = ()
+    """Some of the texts, where `seq_len` does not bring them along."""
+
+    @property
+    def sample(self) -> tuple[str, ...]:
+        return self.texts or (self.seq_len.sample if self.seq_len else ())
 
 
-def room_for(texts: Iterable[str]) -> int:
+def room_for(texts: Iterable[str]) -> Room:
     """Tokens that 19 of 20 texts fit in: a word makes about 1.4 pieces, a Chinese or Japanese character one."""
+    texts = list(texts)
     words = sorted(max(len(text.split()), len(CJK.findall(text))) for text in texts)
-    pieces = words[math.ceil(0.95 * len(words)) - 1] * 1.4 + 2
-    return min(512, max(16, 8 * math.ceil(pieces / 8)))
+    pieces = [count * _PIECES_A_WORD + 2 for count in words]
+    room = min(LONGEST, max(16, 8 * math.ceil(pieces[math.ceil(0.95 * len(words)) - 1] / 8)))
+    sample = texts[:: max(1, len(texts) // _SAMPLED)][:_SAMPLED]
+    return Room(room, longer=sum(count > room for count in pieces), texts=len(words), sample=sample)
 
 
 def one_line(text: str) -> str:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from components.ingest.rows import tagged_words
+from models import tags
+from pipeline.errors import BertlineError
 from pipeline.new import columns
 from pipeline.new.choice import guess_choice
 from pipeline.new.guess import FROM_SCRATCH, NEEDS_CHECKPOINT, Guess, Setting, room_for
 from pipeline.new.row_settings import row_settings, texts_of
 from pipeline.new.several import guess_several
-from pipeline.new.table import Table
+from pipeline.new.table import Table, Values
 from pipeline.new.translations import guess_table
 
 _TOO_COMMON = 0.8
@@ -123,22 +126,42 @@ def _matching(table: Table) -> Guess | None:
 
 
 def _tags(table: Table) -> Guess | None:
-    """Words in one column, and in another as many tags, both with spaces between."""
-    for text in columns.texts(table):
-        for label in columns.texts(table, [name for name in table.columns if name != text]):
-            complete = table.complete((text, label))
-            if complete and all(isinstance(tagged_words(row[text], row[label], "any"), dict) for row in complete):
-                return Guess(
-                    task="tagging",
-                    why="as many tags as words in every row",
-                    seen=table.seen,
-                    data=row_settings(table, (text,), Setting("label", label, str(complete[0][label])), complete),
-                    seq_len=room_for(str(row[text]) for row in complete),
-                    bounds={"f1": 0.3},
-                    why_bounds="of entities; always O finds none, and has 0",
-                    model=NEEDS_CHECKPOINT,
+    """Words in one column, and in another as many tags: both are lists, or both have spaces between."""
+    lists = [(text, label) for text in table.lists for label in table.lists if text != label]
+    spaced = [(text, label) for text in columns.texts(table) for label in columns.texts(table) if text != label]
+    for text, label in (*lists, *spaced):
+        complete = table.complete((text, label))
+        if not complete or not all(isinstance(_tagged(row, text, label), dict) for row in complete):
+            continue
+        shown = _tagged(complete[0], text, label)
+        return Guess(
+            task="tagging",
+            why="as many tags as words in every row",
+            seen=table.seen,
+            data=row_settings(table, (text,), Setting("label", label, " ".join(shown["label"])), complete),
+            seq_len=room_for(_tagged(row, text, label)["text"] for row in complete),
+            bounds={"f1": 0.3},
+            why_bounds="of entities; always O finds none, and has 0",
+            model=NEEDS_CHECKPOINT,
+        )
+    for label in table.lists:
+        for text in columns.texts(table):
+            if _is_tagged_by_character(table, text, label):
+                raise BertlineError(
+                    f"{table.source.path}: {label} has a tag for each character of {text}; write the characters as a"
+                    f' list as well, as {{"{text}": ["王", "明"], "{label}": ["B-PER", "I-PER"]}}.'
                 )
     return None
+
+
+def _is_tagged_by_character(table: Table, text: str, label: str) -> bool:
+    rows = [(row.get(text) or "", names) for row, names in zip(table.rows, table.lists[label], strict=True)]
+    return all(len(characters) == len(names) and all(map(tags.parse, names)) for characters, names in rows)
+
+
+def _tagged(row: Values, text: str, label: str) -> Any:
+    """The words and their tags; a sentence where they do not go together."""
+    return tagged_words(row[text], row[label], "any")
 
 
 KINDS: tuple[Kind, ...] = (

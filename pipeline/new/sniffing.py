@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 
 from components.ingest.conll import DOCUMENT
-from components.ingest.files import format_by_ending, open_bytes, readable
+from components.ingest.files import format_by_ending, open_bytes, readable, uncompressed
 from models import tags
 from pipeline.errors import BertlineError
 
@@ -55,13 +56,30 @@ def _refuse_foreign(path: str, start: bytes) -> None:
 
 def _kind_of_json(path: str, text: str, lines: Sequence[str]) -> str:
     if text.lstrip()[0] == "[":
-        raise BertlineError(f"{path}: the file is one JSON list; write one object a line (JSON Lines, .jsonl).")
+        raise _list_instead(path, lines)
     try:
         first = json.loads(lines[0])
     except (ValueError, IndexError):  # one object over many lines, or one line that is longer than what was read
         return "squad"
     whole = [line for line in lines if line.strip()]
     return "squad" if "data" in first and len(whole) == 1 else "jsonl"
+
+
+def _list_instead(path: str, lines: Sequence[str]) -> BertlineError:
+    """What to do with JSON whose rows have no names for what is in them, or are all in one list."""
+    wanted = "write one object a line (JSON Lines)"
+    try:
+        if len(lines) > 1 and isinstance(json.loads(lines[0]), list):
+            example = '{"words": ["Ada", "wrote"], "tags": ["B-PER", "O"]}'
+            return BertlineError(f"{path}: each line is a JSON list; {wanted}, with names for its values, as {example}.")
+    except ValueError:  # one list over several lines
+        pass
+    target = shlex.quote(uncompressed(path).with_suffix(".jsonl").name)
+    script = "import json,sys; [print(json.dumps(row, ensure_ascii=False)) for row in json.load(sys.stdin)]"
+    return BertlineError(
+        f"{path}: the file is one JSON list; {wanted}. This command writes {target}:\n"
+        f"  python3 -c '{script}' < {shlex.quote(path)} > {target}"
+    )
 
 
 def _is_conll(lines: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from components.ingest.files import InputFile
 from components.ingest.readers import READERS, read
-from components.ingest.records import COLUMNS, ENCODING, QUOTES, BadRow, Row, list_of
+from components.ingest.records import COLUMNS, ENCODING, QUOTES, UNREADABLE, BadRow, Row, list_of
 from pipeline.config import DataConfig
 from pipeline.errors import BertlineError
 from pipeline.new.guess import Setting, Source, one_line
@@ -101,19 +101,28 @@ def with_encoding(file: InputFile, data: DataConfig) -> DataConfig:
 
 def _read_well(file: InputFile, data: DataConfig) -> tuple[DataConfig, list[Row], list[BadRow]]:
     """Reads the file by the first settings under which few rows are bad; else by the default ones."""
-    data = with_encoding(file, data)
-    rows, bad = _table_sample(file, data)
-    tries: list[dict[str, Any]] = []
+    data, rows, bad = _decoded(file, with_encoding(file, data))
     if rows and len(rows[0].values) == 1 or _share(bad, rows, COLUMNS, QUOTES) > data.max_bad_share:
-        tries = list(_other_delimiters(file.format))
-    elif not rows or _share(bad, rows, ENCODING) > data.max_bad_share:
-        tries = [{"encoding": encoding} for encoding in ("cp1252", "latin-1")]
-    for update in tries:
-        other = data.model_copy(update=update)
-        other_rows, other_bad = _table_sample(file, other)
-        if other_rows and len(other_rows[0].values) > 1 and _share(other_bad, other_rows) <= data.max_bad_share:
-            return other, other_rows, other_bad
+        for update in _other_delimiters(file.format):
+            other = data.model_copy(update=update)
+            other_rows, other_bad = _table_sample(file, other)
+            if other_rows and len(other_rows[0].values) > 1 and _share(other_bad, other_rows) <= data.max_bad_share:
+                return other, other_rows, other_bad
     return data, rows, bad
+
+
+def _decoded(file: InputFile, data: DataConfig) -> tuple[DataConfig, list[Row], list[BadRow]]:
+    """Reads the file by the first encoding that fits. It goes before the delimiter: Excel writes a semicolon and the
+    encoding of Windows at once, and neither is found without the other."""
+    found = []
+    for encoding in (data.encoding, "cp1252", "latin-1"):
+        tried = data.model_copy(update={"encoding": encoding})
+        rows, bad = _table_sample(file, tried)
+        found.append((tried, rows, bad))
+        # A header that cannot be decoded makes the whole file unreadable.
+        if _share(bad, rows, ENCODING, UNREADABLE) <= data.max_bad_share:
+            return found[-1]
+    return found[0]
 
 
 def _other_delimiters(format: str) -> Iterator[dict[str, Any]]:

@@ -13,7 +13,7 @@ from pipeline.config import DataConfig, TextConfig
 from pipeline.errors import BertlineError
 from pipeline.new import columns
 from pipeline.new.folders import HELD_OUT, TRAIN, named
-from pipeline.new.guess import Guess, Setting, Source, room_for
+from pipeline.new.guess import Guess, Room, Setting, Source, room_for
 from pipeline.new.row_settings import row_settings
 from pipeline.new.table import Table, Values, with_encoding
 from pipeline.new.texts import encoding_setting, has_both_sides, rows_in, seen_in, too_few
@@ -27,6 +27,23 @@ _CODES = (
 )
 _LANGUAGE = re.compile(f"({_CODES})([_-][A-Za-z]{{2,4}})?|[a-z]{{3}}_[A-Z][a-z]{{3}}")
 _SIDES = {"source": ("target",), "src": ("tgt", "trg", "ref")}
+# A name as notes.no.json has a language in it as well, and no line of the file is a text.
+_NO_LINES = (
+    ".json",
+    ".xml",
+    ".html",
+    ".htm",
+    ".yaml",
+    ".yml",
+    ".md",
+    ".pdf",
+    ".xls",
+    ".xlsx",
+    ".zip",
+    ".tar",
+    ".db",
+    ".py",
+)
 _FROM_SCRATCH = "from scratch, as every translation is; a larger one learns more, and takes longer"
 _BOUNDS: Mapping[str, float] = {"bleu": 5}
 _WHY_BOUNDS = "of 100; a copy of the source, or the most frequent words over and over, have less"
@@ -68,7 +85,7 @@ def _pairs(folder: Path) -> list[_Pair]:
     found: dict[str, dict[str, Path]] = {}
     for path in sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")):
         plain = uncompressed(str(path))
-        if format_by_ending(plain.name) not in (None, "documents"):
+        if format_by_ending(plain.name) not in (None, "documents") or plain.suffix.lower() in _NO_LINES:
             continue
         parts = plain.name.split(".")
         for at, part in enumerate(parts):
@@ -154,7 +171,7 @@ def _guess(source: Source, text: str, labels: list[str], unread: Sequence[str] =
     )
 
 
-def _room(rows: Sequence[Values], *names: str) -> int | None:
+def _room(rows: Sequence[Values], *names: str) -> Room | None:
     """Tokens for either side, where the default is too few: a text that is cut off teaches to stop too early."""
     room = max(room_for(str(row[name]) for row in rows) for name in names)
     return room if room > TextConfig().seq_len else None

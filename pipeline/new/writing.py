@@ -10,14 +10,20 @@ from typing import Any
 
 import yaml
 
-from pipeline.new.guess import Guess, Setting, one_line
+from pipeline.new.encoder import model_settings
+from pipeline.new.guess import Guess, Room, Setting, one_line
 
-_PATHS = ("path", "train", "eval", "folder")
+_PATHS = ("path", "train", "eval", "folder", "checkpoint")
+_NO_PATH = ("package:", "runs:")
 _NO_NAMES = ("train", "data")
 
 
-def as_yaml(guess: Guess, name: str, folder: Path) -> str:
-    """The config's text; its paths are relative to the folder that it is to stand in."""
+def as_yaml(guess: Guess, name: str, folder: Path, checkpoint: str | None = None) -> str:
+    """The config's text; its paths are relative to the folder that it is to stand in.
+
+    Args:
+      checkpoint: to start from, see `encoder.model_settings`.
+    """
     data = [_relative(setting, folder) for setting in guess.data if setting.value is not None]
     return "\n".join(
         [
@@ -26,14 +32,18 @@ def as_yaml(guess: Guess, name: str, folder: Path) -> str:
             _line("task", guess.task, guess.why),
             "data:",
             *(f"  {_line(*setting)}" for setting in data),
-            *(["text:", f"  {_line('seq_len', guess.seq_len, 'tokens; 19 of 20 texts fit')}"] if guess.seq_len else []),
+            *(["text:", f"  {_seq_len(guess.seq_len, guess.task)}"] if guess.seq_len else []),
             "model:",
-            f"  {_line('size', 'tiny', guess.model)}",
+            *(f"  {_line(*_relative(setting, folder))}" for setting in model_settings(guess, checkpoint)),
             "evaluation:",
             f"  {_line('thresholds', guess.bounds, guess.why_bounds)}",
             "",
         ]
     )
+
+
+def _seq_len(room: Room, task: str) -> str:
+    return _line("seq_len", int(room), room.why(windows=task == "tagging"))
 
 
 def config_name(path: str) -> str:
@@ -49,7 +59,7 @@ def config_name(path: str) -> str:
 
 
 def _relative(setting: Setting, folder: Path) -> Setting:
-    if setting.key not in _PATHS:
+    if setting.key not in _PATHS or str(setting.value).startswith(_NO_PATH) or "://" in str(setting.value):
         return setting
     return setting._replace(value=os.path.relpath(setting.value, folder.resolve()))
 

@@ -15,7 +15,7 @@ from lines import Line
 from mlflow.tracking import MlflowClient
 
 from pipeline.cli import main
-from pipeline.config_file import PRESET_FOLDER
+from pipeline.config_source import PRESET_FOLDER
 
 # Word by word, so that a few hundred sentences teach it; an article agrees with the word behind it.
 NOUNS = {

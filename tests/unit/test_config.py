@@ -1,14 +1,18 @@
 """The config refuses what is wrong before anything heavy is imported, and says what would be right."""
 
+import json
 import subprocess
 import sys
 import textwrap
 
 import pytest
 
-from pipeline.config import Config
-from pipeline.config_file import load, preset_names
+from models.task import get_task
+from pipeline.config import Config, task_names
+from pipeline.config_file import load
+from pipeline.config_source import preset_names
 from pipeline.errors import BertlineError
+from pipeline.metric_names import metric_names
 
 MINIMAL = """
 name: tickets
@@ -195,3 +199,37 @@ def test_phases_decide_how_long_a_text_may_be(write):
 )
 def test_phases_that_cannot_be_are_refused(write, override, expected):
     assert expected in refusal(write(PHASES), [override])
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "nearest"),
+    [
+        (("{accuracy: 0.8}", "\n    acuracy: 0.8"), 9, "evaluation.thresholds.acuracy: the task classification"),
+        (("{accuracy: 0.8}", "{accuracy: 0.8}\n  slice_thresholds: {acuracy: 0.5}"), 9, "slice_thresholds.acuracy"),
+        (("evaluation:", "training: {best_by: acuracy}\nevaluation:"), 7, "training.best_by"),
+    ],
+)
+def test_a_misspelt_metric_is_named_with_its_line_and_the_nearest_one(write, change, line, nearest):
+    message = refusal(write(MINIMAL.replace(*change)))
+    assert f"my.yaml, line {line}: " in message and nearest in message
+    assert "has no metric 'acuracy'; did you mean accuracy?; it has accuracy, f1" in message
+
+
+def test_the_metrics_that_a_config_may_name_are_those_of_its_task():
+    for task in task_names():
+        assert metric_names(task) == tuple(get_task(task).metrics)
+
+
+@pytest.mark.parametrize("name", ["mails.csv", "mails.tsv.gz", "mails.jsonl", "mails.xlsx", "squad.json", "folder"])
+def test_data_in_the_place_of_a_config_is_told_of_the_command_that_writes_one(tmp_path, name):
+    if name == "folder":
+        (tmp_path / name).mkdir()
+    else:
+        (tmp_path / name).write_text('{"data": []}')
+    assert f"and no config; `bertline new {tmp_path / name}` looks at it" in refusal(str(tmp_path / name))
+
+
+def test_a_config_may_be_json(write, tmp_path):
+    whole = {"name": "x", "data": {"path": "a.csv", "label": "y"}, "evaluation": {"thresholds": {"accuracy": 0.8}}}
+    (tmp_path / "my.json").write_text(json.dumps(whole))
+    assert load(str(tmp_path / "my.json")).name == "x"

@@ -189,3 +189,28 @@ def test_a_file_without_text_or_label_is_refused_with_its_columns(tmp_path, cont
 def test_an_empty_file_is_refused(tmp_path, content, part):
     with pytest.raises(BertlineError, match=part):
         describe(write(tmp_path, "a.csv", content))
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
+@pytest.mark.parametrize("header", ["Überschrift;Größe", "text;label"])
+def test_what_excel_writes_in_germany_is_read_by_delimiter_and_encoding_together(tmp_path, encoding, header):
+    lines = [f"Größe {at}, die mir gefällt;{'ab'[at % 2]}" for at in range(40)]
+    path = tmp_path / "export.csv"
+    path.write_bytes(("\r\n".join([header, *lines]) + "\r\n").encode(encoding))
+    config = config_of(str(path))
+    assert (config.data.delimiter, config.data.encoding) == (";", "cp1252")
+    assert (config.data.text, config.data.label) == tuple(header.split(";"))
+    check_inputs(config.data)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([5] * 40, "seq_len: 16   # tokens; at 1.4 a word, every text fits"),
+        ([5] * 39 + [90], "seq_len: 16   # tokens; at 1.4 a word, 1 of 40 texts is longer and cut"),
+        ([5000] * 30 + [9] * 10, "seq_len: 512   # tokens, the most that the model reads; at 1.4 a word, 30 of 40"),
+    ],
+)
+def test_the_length_is_said_with_the_texts_that_are_cut_by_it(tmp_path, words, said):
+    rows = [(" ".join(["word"] * count), "ab"[at % 2]) for at, count in enumerate(words)]
+    assert said in write_config(write(tmp_path, "a.csv", csv_text("text,label", rows)), str(tmp_path / "a.yaml"))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import new_files
 import pytest
 from new_files import ENDINGS, SENTENCES, csv_text, squad_json, write
 
-from components.ingest.readers import check_inputs
+from components.ingest.readers import check_inputs, read
+from components.ingest.rows import sort_row
 from pipeline.config_file import load
 from pipeline.errors import BertlineError
 from pipeline.new import describe, write_config
@@ -40,7 +43,7 @@ def test_every_kind_is_told_by_its_file_alone(tmp_path, kind):
 def test_task_and_bound_have_a_reason(tmp_path, kind):
     lines = comments(new_files.KINDS[kind][0](tmp_path)).splitlines()
     assert lines[0].startswith("# Guessed from ")
-    for begin in ("task: ", "  size: ", "  thresholds: "):
+    for begin in ("task: ", ("  size: ", "  checkpoint: "), "  thresholds: "):
         (line,) = [line for line in lines if line.startswith(begin)]
         assert "   # " in line
 
@@ -242,3 +245,52 @@ def test_a_folder_without_two_such_files_is_refused_with_what_it_has(tmp_path):
     write(tmp_path, "two.csv", "text\n")
     with pytest.raises(BertlineError, match="one file with train in its name.*it has one.csv, two.csv"):
         describe(str(tmp_path))
+
+
+CHARACTERS = list("王明住在北京")
+CHARACTER_TAGS = ["B-PER", "I-PER", "O", "O", "B-LOC", "I-LOC"]
+
+
+def jsonl(folder, rows, name="a.jsonl"):
+    return write(folder, name, "\n".join(json.dumps(row, ensure_ascii=False) for row in rows))
+
+
+def test_lists_of_words_and_of_their_tags_are_tagging(tmp_path):
+    rows = [{"id": at, "tokens": CHARACTERS, "ner_tags": CHARACTER_TAGS} for at in range(40)]
+    config = config_of(path := jsonl(tmp_path, rows))
+    assert (config.task, config.data.text, config.data.label) == ("tagging", "tokens", "ner_tags")
+    (file,) = check_inputs(config.data)
+    kept = sort_row(next(iter(read(file, config.data))), config.data, "train", (), "tags")
+    assert kept.features["text"] == "王 明 住 在 北 京" and kept.features["label"] == tuple(CHARACTER_TAGS)
+    assert "B-PER I-PER O O B-LOC I-LOC" in comments(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "parts"),
+    [
+        ("a.jsonl", [{"text": "".join(CHARACTERS), "labels": CHARACTER_TAGS}] * 40, ["a tag for each character of text"]),
+        ("a.json", [[CHARACTERS, CHARACTER_TAGS]] * 40, ["each line is a JSON list", '"words": [']),
+    ],
+)
+def test_tags_that_cannot_be_read_as_they_stand_are_told_how_to_write_them(tmp_path, name, content, parts):
+    with pytest.raises(BertlineError) as error:
+        describe(jsonl(tmp_path, content, name))
+    assert all(part in str(error.value) for part in parts)
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_one_json_list_is_refused_with_a_command_that_makes_it_readable(tmp_path, indent):
+    rows = [{"text": text, "label": "ab"[at % 2]} for at, text in enumerate(SENTENCES)]
+    path = write(tmp_path, "my rows.json", json.dumps(rows, indent=indent))
+    with pytest.raises(BertlineError, match="one JSON list") as error:
+        describe(path)
+    command = str(error.value).splitlines()[-1]
+    subprocess.run(command.replace("python3", sys.executable, 1), shell=True, cwd=tmp_path, check=True)
+    assert config_of(str(tmp_path / "my rows.jsonl")).task == "classification"
+
+
+def test_two_json_files_side_by_side_are_no_translation(tmp_path):
+    rows = [{"text": text, "label": at % 2} for at, text in enumerate(SENTENCES)]
+    for name in ("notes.en.json", "notes.no.json"):
+        path = jsonl(tmp_path, rows, name)
+    assert describe(path).task == "classification"

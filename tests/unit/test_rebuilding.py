@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny_pushed import SIZE, built, push, records
+from tiny_pushed import SIZE, built, push, records, text_settings
 
 from models.encoder import EncoderSize
 from models.lora import find_encoder
@@ -18,7 +18,7 @@ from pipeline.config import PretrainingConfig
 from pipeline.errors import BertlineError
 from serving.contract import read_card, write_card
 from serving.exporting import description
-from serving.signatures import ServedModel
+from serving.signatures import ServedModel, export
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +50,17 @@ def test_a_rebuilt_model_answers_as_the_pushed_graph(pushed):
     assert task.name == "classification" and context.text_keys == ("text",) and context.text.seq_len == 16
     assert find_encoder(model).size == SIZE
     assert_answers_alike(pushed, rebuilt, "classification")
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_a_model_of_another_pooling_is_made_again_by_its_card(tmp_path, pooling):
+    task, context, model = built("classification", tmp_path / "vocabulary", pooling=pooling)
+    folder, text = tmp_path / "1", text_settings("classification").model_dump(exclude={"vocab", "target_vocab"})
+    card = {"task": "classification", "labels": list(context.labels), "text_keys": ["text"], "text": text}
+    export(ServedModel(task, context, model), str(folder), {**card, "model": description(context, model)})
+    rebuilt = rebuild(folder)
+    assert rebuilt.context.pooling == rebuilt.model.pooling == pooling
+    assert_answers_alike(folder, rebuilt, "classification")
 
 
 def test_a_card_names_a_crf_and_what_is_pre_trained(tmp_path):

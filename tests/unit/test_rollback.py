@@ -9,6 +9,8 @@ from components.publish import latest, publish, pushed_versions, roll_back, with
 from pipeline import summary
 from pipeline.cli import main
 from pipeline.errors import BertlineError
+from pipeline.pushed_model import model_folder
+from pipeline.serve_command import last_pushed
 
 
 def model(folder, weights):
@@ -76,3 +78,26 @@ def test_the_command_prints_what_is_served_now(served, tmp_path):
     assert "brought back: version 3" in call("reviews", "--to", "3").output
     assert call("--to", "3").output.startswith("served already: version 3 ")
     assert call("others").exit_code == 1 and "there is no such folder" in call("others").output
+
+
+def test_what_was_pushed_before_is_taken_where_a_later_run_was_refused(tmp_path):
+    for number in (1, 2):
+        publish(model(tmp_path / "made" / str(number), b"%d" % number), tmp_path / "models" / "mails", {})
+    refused = {"name": "mails", "pushed_path": None, "destination": str(tmp_path / "models" / "mails")}
+    (tmp_path / "summary.json").write_text(json.dumps(refused))
+    found = summary.served(tmp_path)
+    assert (found.path, found.name) == (tmp_path / "models" / "mails" / "2", "mails")
+    assert found.instead == "the last run, of mails, pushed no model; this is version 2 of mails"
+    # Neither does a run of another pipeline hide it.
+    (tmp_path / "summary.json").write_text(
+        json.dumps({"name": "tickets", "destination": str(tmp_path / "models" / "tickets")})
+    )
+    found = summary.served(tmp_path)
+    assert (found.path.name, found.name) == ("2", "mails") and "the last run, of tickets, pushed no model" in found.instead
+    assert last_pushed(str(tmp_path)) == ("mails", str(tmp_path / "models" / "mails"))
+    assert model_folder(None, str(tmp_path)) == found.path
+
+
+def test_where_no_run_has_pushed_there_is_nothing_to_ask(tmp_path):
+    (tmp_path / "models" / "empty").mkdir(parents=True)
+    assert summary.served(tmp_path) is None

@@ -79,6 +79,11 @@ def test_features_are_the_text_as_it_is_with_words_and_slices():
     assert kept.missing == ()
 
 
+@pytest.mark.parametrize(("text", "words"), [("这部电影很好看。", 7), ("とても good だった", 6), ("two words", 2)])
+def test_a_character_of_a_script_without_spaces_counts_as_a_word(text, words):
+    assert fate(row(text=text, label="x"), data()).features["words"] == words
+
+
 @pytest.mark.parametrize(
     "text, label, missing",
     [("a", None, (MISSING_LABEL,)), (" \n", "x", (EMPTY_TEXT,)), (None, " ", (EMPTY_TEXT, MISSING_LABEL))],

@@ -1,0 +1,108 @@
+"""What the Trainer decides by the data before the first step: the recipe's settings, the pooling, the first head."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from components import events
+from models.cluster import Cluster
+from models.inputs import Corpus
+from models.pooled import POOLINGS
+from models.probing import Probe, probe
+from models.recipe import choose
+from models.task import Context, Task
+from pipeline.config import ModelConfig, TrainingConfig
+from pipeline.storage import at_hand
+
+_POOLING = "1_Pooling/config.json"
+_POOLING_MODES = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """How a training is done, and why."""
+
+    settings: TrainingConfig
+    context: Context
+    probe: Probe | None = None
+    """The head to begin with, which is a candidate itself."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+    def begin(self, model: Any) -> Any:
+        """The model with the probe's head."""
+        if self.probe:
+            model.head.kernel.assign(self.probe.layer.kernel)
+            model.head.bias.assign(self.probe.layer.bias)
+        return model
+
+    def to_json(self) -> str:
+        """For the record of the run."""
+        chosen = {name: getattr(self.settings, name) for name in self.settings.recipe}
+        scores = {name: round(score, 6) for name, score in self.probe.scores.items()} if self.probe else {}
+        told = {"settings": chosen, "reasons": dict(self.reasons), "pooling": self.context.pooling, "probe": scores}
+        return json.dumps(told, indent=1)
+
+
+def prepare(
+    task: Task, context: Context, model: ModelConfig, settings: TrainingConfig, encoder: Any, rows: Corpus, evaluated: int
+) -> Prepared:
+    """Chooses what the config leaves to the data, and says so.
+
+    Args:
+      encoder: () -> the checkpoint's encoder, or a fresh one.
+      evaluated: evaluation examples.
+    """
+    reasons: dict[str, str] = {}
+    found, why = None, "as the config says"
+    given = model.pooling or (_pooling_of(model.checkpoint) if model.checkpoint and settings.recipe else None)
+    if given and not model.pooling:
+        why = f"as the checkpoint was trained, by its {_POOLING}"
+    if _is_probed(task, model, settings):
+        outputs = 1 if task.label == "number" else len(context.labels)
+        poolings = (given,) if given else POOLINGS
+        found = probe(encoder(), rows, task.linearly, outputs, poolings=poolings, seed=settings.seed)
+    if found and not given:
+        others = ", ".join(f"{name} {score:.4f}" for name, score in found.scores.items())
+        why = f"best for a linear model on frozen vectors: {others}"
+    pooling = found.pooling if found else given or "pooler"
+    if task.linearly and (found or given):
+        reasons["pooling"] = f"{pooling}  ({why})"
+    if found:
+        reasons["probe"] = (
+            f"{found.scores[pooling]:.4f} on training examples kept apart  ({found.examples:,} examples; its head is the"
+            " beginning, and is kept if nothing beats it)"
+        )
+    if settings.recipe:
+        chosen = choose(
+            task,
+            settings,
+            examples=len(rows),
+            evaluated=evaluated,
+            classes=len(context.labels),
+            hidden=model.hidden or encoder().size.hidden,
+            from_checkpoint=model.checkpoint is not None,
+        )
+        settings, reasons = chosen.settings, {**reasons, **chosen.reasons}
+    for name, reason in reasons.items():
+        events.emit(events.Note(f"{name} {reason}"))
+    return Prepared(settings=settings, context=replace(context, pooling=pooling), probe=found, reasons=reasons)
+
+
+def _is_probed(task: Task, model: ModelConfig, settings: TrainingConfig) -> bool:
+    wanted = bool(settings.recipe) if settings.probe is None else settings.probe
+    # Processes that train together begin with the weights of the first one's seed, and know nothing of each other's probes.
+    return wanted and model.checkpoint is not None and task.linearly is not None and not Cluster.from_environment()
+
+
+def _pooling_of(checkpoint: str) -> str | None:
+    """What a sentence-transformers folder says of itself; None for one that says nothing, or something else."""
+    try:
+        told = json.loads(Path(at_hand(checkpoint), _POOLING).read_text(encoding="utf-8"))
+        modes = [mode for key, mode in _POOLING_MODES.items() if told.get(key) is True]
+    except (OSError, ValueError, AttributeError):
+        return None
+    return modes[0] if len(modes) == 1 else None

@@ -1,0 +1,77 @@
+"""How long and how fast to train, from the data: what an experienced user would set, with the reason for each value.
+
+Steps and not epochs decide: of few examples, two epochs are a handful of steps that change nothing, and of many, each epoch
+is thousands. Nothing here was tuned to one data set.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from models.score_families import family_of
+from models.task import Task
+from pipeline.config import TrainingConfig
+
+_SMALL = 2_000
+"""Examples below which a batch has half as many, so that an epoch has steps enough."""
+_STEPS, _STEPS_FROM_SCRATCH = 800, 3_000
+"""That a training should have at the least."""
+_EPOCHS, _EPOCHS_FROM_SCRATCH = (3, 15), (5, 60)
+_MOST_STEPS = 8_000
+"""More than one epoch is for data that leaves fewer."""
+_PATIENCE = 3
+
+
+class Chosen(NamedTuple):
+    settings: TrainingConfig
+    reasons: Mapping[str, str]
+    """Of each value that was chosen, as `10: 1,000 steps for 3,200 examples`."""
+
+
+def choose(
+    task: Task, settings: TrainingConfig, *, examples: int, evaluated: int, classes: int, hidden: int, from_checkpoint: bool
+) -> Chosen:
+    """The settings with what `settings.recipe` leaves to the data.
+
+    Args:
+      examples: to learn from.
+      evaluated: examples that each epoch is measured on.
+      hidden: width of the encoder.
+    """
+    recipe = set(settings.recipe)
+    found: dict[str, tuple[Any, str]] = {}
+    small = examples < _SMALL
+    if "batch_size" in recipe:
+        found["batch_size"] = (16 if small else 32), f"{examples:,} examples"
+    batch = found["batch_size"][0] if "batch_size" in found else settings.batch_size
+    an_epoch = max(1, math.ceil(examples / batch))
+    if "epochs" in recipe:
+        least, most = _EPOCHS if from_checkpoint else _EPOCHS_FROM_SCRATCH
+        wanted = math.ceil((_STEPS if from_checkpoint else _STEPS_FROM_SCRATCH) / an_epoch)
+        epochs = min(max(least, wanted), most, max(1, _MOST_STEPS // an_epoch))
+        found["epochs"] = epochs, f"{epochs * an_epoch:,} steps of {batch} examples at the most"
+    if "learning_rate" in recipe:
+        if from_checkpoint:
+            # Narrow encoders bear, and want, larger steps: the usual 2e-5 to 5e-5 are those of BERT-base and -large.
+            rate = 1e-4 if hidden <= 384 else 5e-5 if hidden <= 768 else 2e-5
+            found["learning_rate"] = rate, f"an encoder that is {hidden} wide"
+        else:
+            rate = 1e-3 if hidden <= 256 else 5e-4
+            found["learning_rate"] = rate, f"from scratch, {hidden} wide"
+    if evaluated and "epochs" in found:
+        if "keep" in recipe:
+            found["keep"] = "best", f"by {evaluated:,} evaluation examples after each epoch"
+        if "early_stopping" in recipe and found["epochs"][0] > _PATIENCE:
+            found["early_stopping"] = _PATIENCE, "epochs without a better one end the training"
+        if "best_by" in recipe:
+            found["best_by"] = main_score(task, classes), "what the task is measured by"
+    values = {name: value for name, (value, _) in found.items()}
+    return Chosen(settings.model_copy(update=values), {name: f"{value}  ({why})" for name, (value, why) in found.items()})
+
+
+def main_score(task: Task, classes: int) -> str:
+    """What an epoch is best by: the task's first score that is measured after each; of classes, how many are right."""
+    scores = [name for name, metric in task.metrics.items() if family_of(metric.tfma) and metric.is_measured(classes)]
+    return "micro_f1" if "micro_f1" in scores else next(iter(scores), "loss")

@@ -1,0 +1,163 @@
+"""What to do after a run: commands that follow from what it came to, ready to be typed again.
+
+A model that was pushed is asked with a text of the run's own evaluation examples. A model that was refused has ways on,
+the likeliest first.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from components.held_out.rows import HeldOutRows, Texts
+from components.verdict import FILE_NAME as VERDICT
+from components.verdict import Verdict
+from pipeline.config import CHOICES, Config
+from pipeline.errors import BertlineError
+from pipeline.run import Started
+from pipeline.shown_paths import program
+from pipeline.summary import Summary
+
+Step = tuple[str, str]
+"""A command, and what it is for. Without a command it is advice."""
+
+_EMBEDDED = ("matching", "similarity")
+_LONGEST_EXAMPLE = 160  # characters; more would hide the command
+_LOOKED_AT = 500
+_FEW_EXAMPLES = 1000
+_EPOCHS = "training.epochs"
+
+
+def next_steps(config: Config, started: Started, summary: Summary) -> list[Step]:
+    """Commands that work as they are, from where the user stands."""
+    if summary.pushed_version:
+        return list(_after_a_push(config, started, summary))
+    return list(_after_a_refusal(config, started, summary)) if summary.blessed is False else []
+
+
+def _after_a_push(config: Config, started: Started, summary: Summary) -> Iterator[Step]:
+    elsewhere, bertline = _elsewhere(config), program("bertline")
+    yield f"{bertline} predict{elsewhere} {_example(config, summary)}", "ask the pushed model"
+    yield f"{bertline} ui{elsewhere}", "curves, slices and the confusion matrix, beside other runs"
+    if longer := _longer(config, started, summary):
+        yield longer
+    elif config.tracking.enabled:
+        yield f"{bertline} report --last{elsewhere}", "write a page about this run, for others to read"
+
+
+def _after_a_refusal(config: Config, started: Started, summary: Summary) -> Iterator[Step]:
+    if longer := _longer(config, started, summary):
+        yield longer
+    elif config.training.keep == "last" and _rose(summary.eval_losses):
+        best = summary.eval_losses.index(min(summary.eval_losses)) + 1
+        why = f"the evaluation loss was lowest after epoch {best} and has risen since: keep the weights of the best epoch"
+        yield _again(config, started, "training.keep=best"), why
+    if config.model.checkpoint is None and config.task != "translation":
+        why = "start from a pre-trained encoder, the folder of a Hugging Face BERT, and not from scratch"
+        yield _again(config, started, "model.checkpoint=FOLDER"), why
+    examples = summary.rows.get("train", 0)
+    if examples < _FEW_EXAMPLES:
+        yield "", f"more labelled examples: {examples:,} are few to learn from"
+    yield from _lower_thresholds(config, started, summary)
+    if config.tracking.enabled and summary.baseline.get("pushed"):
+        yield f"{program('bertline')} compare --last 2{_elsewhere(config)}", "what differs from the run before"
+    if config.tracking.enabled:
+        purpose = "a page with the examples that it gets wrong"
+        yield f"{program('bertline')} report --last{_elsewhere(config)}", purpose
+    yield f"{program('bertline')} run --help", "all that a run can be told; `bertline settings` lists every setting"
+
+
+def _longer(config: Config, started: Started, summary: Summary) -> Step | None:
+    """More epochs, where they promise something: the loss on the evaluation examples still fell at the last one."""
+    losses, epochs = summary.eval_losses, config.training.epochs
+    if config.pretraining.phases and config.task == "pretraining" or not isinstance(epochs, int):
+        return None  # the epochs are not those of this setting
+    if not losses or not math.isfinite(losses[-1]) or losses[-1] > min(losses) or (len(losses) > 1 and _rose(losses[-2:])):
+        return None
+    fell = "one epoch is little" if len(losses) == 1 else "the evaluation loss still fell at the last epoch"
+    more = epochs + max(1, epochs // 2)
+    return _again(config, started, f"{_EPOCHS}={more}"), f"{fell}: train longer; only the Trainer and what follows run"
+
+
+def _rose(losses: Sequence[float]) -> bool:
+    return len(losses) > 1 and losses[-1] >= min(losses[:-1])
+
+
+def _lower_thresholds(config: Config, started: Started, summary: Summary) -> Iterator[Step]:
+    """A threshold that what was measured reaches, for each that was missed; none that an answer without a look at the text
+    would reach as well."""
+    verdict = _verdict(summary)
+    if verdict is None or (summary.serve_check and not summary.serve_check["blessed"]):
+        return
+    lower = verdict.less_is_better or ()
+    for name, threshold in config.evaluation.thresholds.items():
+        value = summary.metrics.get(name, math.nan)
+        if not math.isfinite(value) or (value <= threshold if name in lower else value >= threshold):
+            continue
+        majority = summary.baseline.get("majority") or {}
+        if name == "accuracy" and majority and value <= majority["accuracy"]:
+            yield "", f"a lower threshold would not help: always answering {majority['label']!r} is right as often"
+            continue
+        reached = math.ceil(value * 1000) / 1000 if name in lower else math.floor(value * 1000) / 1000
+        why = f"if {name} {value:.4f} is good enough for you; only the Evaluator and what follows run"
+        yield _again(config, started, f"evaluation.thresholds.{name}={reached:g}"), why
+
+
+def _verdict(summary: Summary) -> Verdict | None:
+    path = Path(summary.evaluation or "", VERDICT)
+    return Verdict.from_json(path.read_text()) if summary.evaluation and path.is_file() else None
+
+
+def _again(config: Config, started: Started, change: str) -> str:
+    """The same run with one setting changed."""
+    key = change.partition("=")[0]
+    kept = [override for override in started.overrides if override.partition("=")[0] != key]
+    given = "".join(f" --set {shlex.quote(override)}" for override in (*kept, change))
+    return f"{program('bertline')} run {shlex.quote(started.source)}{_elsewhere(config)}{given}"
+
+
+def _elsewhere(config: Config) -> str:
+    here = f"{Path.cwd()}/"
+    if config.workspace == f"{here}workspace":
+        return ""
+    return f" --workspace {shlex.quote(config.workspace.replace(here, ''))}"
+
+
+def _example(config: Config, summary: Summary) -> str:
+    """What `bertline predict` is asked: an evaluation example that fits into a line, or else texts that say nothing."""
+    embed = "--embed " if config.task in _EMBEDDED else ""
+    for texts in _evaluation_texts(summary):
+        asked = _asked(texts, alone=bool(embed))
+        if len(asked) <= _LONGEST_EXAMPLE and asked.isprintable():
+            return embed + asked
+    if config.task == "pretraining":
+        return '--mask "This is a [MASK]."'
+    second = ' --second "Another text."' if len(config.data.text_columns) == 2 and not embed else ""
+    choices = ' --choice "One end." --choice "Another end."' if config.data.choices else ""
+    return f'{embed}"A text of yours."{second}{choices}'
+
+
+def _asked(texts: Texts, *, alone: bool) -> str:
+    first, *others = (text for key, text in texts.items() if key != CHOICES)
+    choices = [f" --choice {_quoted(text)}" for text in texts.get(CHOICES) or ()]
+    second = "" if alone else "".join(f" --second {_quoted(str(text))}" for text in others)
+    return f"{_quoted(str(first))}{second}{''.join(choices)}"
+
+
+def _quoted(text: str) -> str:
+    """Fit for a shell, in the quotes that people write."""
+    return shlex.quote(text) if re.search(r'["$`\\!]', text) else f'"{text}"'
+
+
+def _evaluation_texts(summary: Summary) -> list[Texts]:
+    if not summary.evaluation:
+        return []
+    try:
+        rows = HeldOutRows.read(summary.evaluation)
+    except (BertlineError, OSError):
+        return []
+    found = rows.take(range(min(_LOOKED_AT, len(rows)))).texts
+    return [texts for texts in found if texts and all(str(text).strip() for text in texts.values())]

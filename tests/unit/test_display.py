@@ -1,0 +1,47 @@
+"""What a person sees at the end of a run."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from pipeline.display import show_summary
+from pipeline.summary import Summary
+
+
+def shown(summary, steps=(), width=100):
+    printed = io.StringIO()
+    show_summary(Console(file=printed, width=width, highlight=False), summary, list(steps))
+    return [line.rstrip() for line in printed.getvalue().splitlines()]
+
+
+def scores(f1):
+    return {"precision": f1, "recall": f1, "f1": f1, "rows": 20.0}
+
+
+def test_of_many_classes_the_worst_are_shown_and_the_rest_is_counted():
+    classes = {f"a class with a rather long name {number:02}": scores(number / 100) for number in range(76, -1, -1)}
+    lines = [line for line in shown_of(classes) if "  class " in line]
+    assert len(lines) == 5 and [line.split("name ")[1][:2] for line in lines[:5]] == ["00", "01", "02", "03", "04"]
+    assert "f1 0.0000  on 20 rows" in lines[0]
+    assert "72 more, of a higher f1, in the report: bertline report --last" in " ".join(" ".join(shown_of(classes)).split())
+
+
+def shown_of(classes):
+    return shown(Summary(name="x", task="classification", classes=classes))
+
+
+def test_a_few_classes_are_all_shown_in_their_order():
+    found = [line for line in shown_of({"b": scores(0.9), "a": scores(0.1)}) if "class " in line]
+    assert [line.split()[1] for line in found] == ["b", "a"]
+
+
+def test_a_refused_run_says_what_comes_next():
+    refused = Summary(name="x", task="classification", blessed=False, reasons=["accuracy 0.1 is too low"])
+    steps = [("bertline run x --set 'a=[b]'", "try it"), ("", "more data")]
+    lines = shown(refused, steps)
+    assert lines[-3:] == [
+        "Next, for a model that passes:", "  bertline run x --set 'a=[b]'   # try it", "  # more data",
+    ]  # fmt: skip
+    assert not any("Next" in line for line in shown(refused))

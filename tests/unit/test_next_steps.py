@@ -1,0 +1,144 @@
+"""What is suggested after a run works as it is typed, and follows from what the run came to."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import made_rows
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from components.held_out.rows import FILE_NAME as ROWS
+from components.verdict import FILE_NAME as VERDICT
+from components.verdict import Verdict
+from pipeline import cli
+from pipeline.config_file import load
+from pipeline.next_steps import next_steps
+from pipeline.run import Started
+from pipeline.summary import Summary
+
+FALLING, RISING = [0.9, 0.7, 0.6], [0.7, 0.4, 0.5]
+MEASURED = {"accuracy": 0.6817, "cross_entropy": 0.7123}
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def config_of(overrides=(), **changes):
+    plain = {
+        "name": "mails",
+        "data": {"path": "mails.csv", "label": "queue"},
+        "training": {"epochs": 3},
+        "evaluation": {"thresholds": {"accuracy": 0.8, "cross_entropy": 0.5}},
+        **changes,
+    }
+    Path("my config.yaml").write_text(yaml.safe_dump(plain))
+    return load("my config.yaml", overrides)
+
+
+def summary_of(task="classification", **fields):
+    """Of a run that was refused."""
+    folder = Path.cwd() / "evaluation"
+    folder.mkdir(exist_ok=True)
+    verdict = Verdict(blessed=False, reasons=[], metrics=MEASURED, slices={}, less_is_better=["cross_entropy"])
+    (folder / VERDICT).write_text(verdict.to_json())
+    known = {"metrics": MEASURED, "rows": {"train": 5000}, "evaluation": str(folder), "blessed": False, **fields}
+    return Summary(name="mails", task=task, **known)
+
+
+def pushed(task="classification", texts=None, **fields):
+    """Of a run that was blessed and pushed, whose evaluation examples have these texts."""
+    summary = summary_of(task, blessed=True, pushed_version=1, **fields)
+    if texts:
+        rows = made_rows.random_rows(task, len(next(iter(texts.values()))))
+        table = rows.table
+        for name, values in texts.items():
+            table = table.set_column(table.column_names.index(name), name, [values])
+        type(rows)(table, rows.description).write(Path(summary.evaluation, ROWS))
+    return summary
+
+
+def commands(config, summary, overrides=()):
+    return [command for command, _ in next_steps(config, Started("my config.yaml", overrides), summary)]
+
+
+def test_a_suggested_run_repeats_the_settings_of_the_one_before(here):
+    overrides = ["data.exclude={queue: [a b]}", "training.epochs=3", "training.learning_rate=0.001"]
+    config = config_of(overrides)
+    again = [command for command in commands(config, pushed(eval_losses=FALLING), overrides) if " run " in command]
+    (words,) = map(shlex.split, again)
+    given = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
+    assert given == ["data.exclude={queue: [a b]}", "training.learning_rate=0.001", "training.epochs=4"]
+    assert load("my config.yaml", given).training.epochs == 4 and words[2] == "my config.yaml"
+
+
+def test_another_workspace_is_named_in_every_command(here):
+    config = load("my config.yaml", workspace=str(here / "else where")) if config_of() else None
+    for summary in (pushed(), summary_of()):
+        shown = [shlex.split(command) for command in commands(config, summary) if command]
+        assert shown and all("--help" in words or words[words.index("--workspace") + 1] == "else where" for words in shown)
+
+
+@pytest.mark.parametrize(("losses", "longer"), [(FALLING, True), (RISING, False), ([0.7], True), ([], False)])
+@pytest.mark.parametrize("summary", [pushed, summary_of])
+def test_more_epochs_are_suggested_only_where_the_evaluation_loss_still_fell(here, losses, longer, summary):
+    found = commands(config_of(), summary(eval_losses=losses))
+    assert any("training.epochs=4" in command for command in found) is longer
+
+
+def test_the_best_epoch_is_suggested_where_the_loss_has_risen(here):
+    steps = dict(next_steps(config_of(), Started("c.yaml"), summary_of(eval_losses=RISING)))
+    (why,) = [why for command, why in steps.items() if "training.keep=best" in command]
+    assert "lowest after epoch 2" in why
+
+
+def test_the_pushed_model_is_asked_with_an_evaluation_example(here):
+    asked = commands(config_of(), pushed(texts={"text": [" ", "two\nlines", 'It cost $5, "he" said.']}))[0]
+    assert shlex.split(asked)[-1] == 'It cost $5, "he" said.'
+    asked = commands(config_of(), pushed(texts={"text": ["word " * 99, "A mail of mine."]}))[0]
+    assert asked.endswith('predict "A mail of mine."')
+
+
+@pytest.mark.parametrize("task", made_rows.TASKS)
+def test_what_is_asked_of_each_task_is_what_predict_takes(here, task, monkeypatch):
+    """Up to the model, which is not there."""
+    pairs = {"regression", "similarity", "matching", "answering"}
+    data = {"path": "x.csv", "text": ["a", "b"] if task in pairs else "a", "label": "c"}
+    data |= {"choices": ["d", "e"]} if task == "choice" else {}
+    if task in ("matching", "pretraining", "answering"):
+        del data["label"]
+    if task == "answering":
+        data = {"path": "x.json"}
+    if task == "pretraining":
+        data = {"path": "x.txt"}
+    measured = {"pretraining": "perplexity", "similarity": "pearson", "regression": "pearson", "matching": "mrr"}
+    measured |= {"tagging": "f1", "answering": "f1", "multilabel": "micro_f1", "translation": "bleu"}
+    config = config_of(task=task, data=data, evaluation={"thresholds": {measured.get(task, "accuracy"): 0.5}})
+    for summary in (pushed(task), pushed(task, evaluation=None)):
+        words = shlex.split(commands(config, summary)[0])
+        result = CliRunner().invoke(cli.main, words[1:])
+        assert result.exit_code == 1 and "has pushed a model yet" in result.output
+
+
+def test_a_refused_run_has_thresholds_that_were_reached_and_other_ways_on(here):
+    found = commands(config_of(), summary_of(eval_losses=FALLING, baseline={"majority": {"label": "a", "accuracy": 0.5}}))
+    given = " ".join(found)
+    assert "evaluation.thresholds.accuracy=0.681" in given and "evaluation.thresholds.cross_entropy=0.713" in given
+    assert "model.checkpoint=FOLDER" in given and found[-1].endswith("run --help")
+
+
+def test_a_threshold_that_no_learning_is_needed_for_is_not_suggested(here):
+    summary = summary_of(baseline={"majority": {"label": "a", "accuracy": 0.7}}, rows={"train": 80})
+    steps = next_steps(config_of(), Started("c.yaml"), summary)
+    assert not any("thresholds.accuracy" in command for command, _ in steps)
+    told = [why for command, why in steps if not command]
+    assert told[0] == "more labelled examples: 80 are few to learn from" and "always answering 'a'" in told[1]
+
+
+def test_a_run_whose_model_was_withdrawn_suggests_nothing(here):
+    assert commands(config_of(), summary_of(blessed=True, withdrawn_version=2)) == []

@@ -1,0 +1,70 @@
+"""What the data decides of a training, where the config leaves it out."""
+
+from __future__ import annotations
+
+import pytest
+
+from models.recipe import choose
+from models.task import get_task
+from pipeline.config import TrainingConfig
+from pipeline.config.training import RECIPE
+from pipeline.config_defaults import apply_recipe
+
+ASKED = {"evaluated": 300, "classes": 3, "hidden": 384, "from_checkpoint": True}
+
+
+def chosen(task="classification", recipe=RECIPE, **given):
+    return choose(get_task(task), TrainingConfig(recipe=recipe), **{"examples": 3_000, **ASKED, **given})
+
+
+@pytest.mark.parametrize("from_checkpoint", [True, False])
+def test_few_examples_are_seen_more_often_and_no_training_is_without_end(from_checkpoint):
+    epochs = [
+        chosen(examples=count, from_checkpoint=from_checkpoint).settings.epochs for count in (50, 500, 5_000, 10**5, 10**7)
+    ]
+    assert epochs == sorted(epochs, reverse=True) and epochs[0] > 10 and epochs[-1] == 1
+
+
+def test_a_wide_encoder_takes_smaller_steps_and_one_from_scratch_larger_ones():
+    wide, narrow = (chosen(hidden=hidden).settings.learning_rate for hidden in (1024, 384))
+    assert wide < narrow < chosen(from_checkpoint=False).settings.learning_rate
+
+
+def test_the_best_epoch_is_kept_by_what_the_task_is_measured_by():
+    assert chosen().settings.keep == "best" and chosen().settings.best_by == "micro_f1"
+    assert chosen("regression").settings.best_by == "pearson" and chosen("tagging").settings.best_by == "f1"
+    assert chosen("choice").settings.best_by == "loss"  # which has no score of its own after an epoch
+
+
+def test_without_evaluation_examples_nothing_is_chosen_by_them():
+    settings = chosen(evaluated=0).settings
+    assert settings.keep == "last" and settings.early_stopping is None
+
+
+def test_what_the_config_gives_is_left_alone_and_the_rest_has_a_reason():
+    given = TrainingConfig(recipe=("epochs",), learning_rate=0.5, batch_size=7)
+    found = choose(get_task("classification"), given, examples=100, **ASKED)
+    assert (found.settings.learning_rate, found.settings.batch_size, found.settings.keep) == (0.5, 7, "last")
+    assert set(found.reasons) == {"epochs"} and "steps of 7 examples" in found.reasons["epochs"]
+    assert set(chosen().reasons) == set(RECIPE)
+
+
+def test_without_a_recipe_nothing_changes():
+    settings = TrainingConfig(learning_rate=1e-3)
+    assert choose(get_task("classification"), settings, examples=10, **ASKED).settings == settings
+
+
+@pytest.mark.parametrize(
+    ("raw", "left"),
+    [
+        ({}, RECIPE),
+        ({"training": "auto"}, RECIPE),
+        ({"training": {"learning_rate": 1e-4}}, tuple(name for name in RECIPE if name != "learning_rate")),
+        ({"training": {"epochs": 3}}, None),
+        ({"task": "pretraining"}, None),
+        ({"task": "translation", "training": {}}, None),
+    ],
+)
+def test_a_config_without_epochs_leaves_them_and_all_else_it_does_not_give_to_the_data(raw, left):
+    apply_recipe(raw)
+    assert raw["training"].get("recipe") == (None if left is None else list(left))
