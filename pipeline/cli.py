@@ -21,6 +21,7 @@ from pipeline.config_file import load
 from pipeline.config_source import preset_names
 from pipeline.errors import BertlineError
 from pipeline.explain_command import explain
+from pipeline.machine import refusal
 from pipeline.manifests_command import manifests
 from pipeline.prune_command import prune
 from pipeline.report_command import report
@@ -51,12 +52,21 @@ class _Group(click.Group):
         try:
             return super().invoke(context)
         except BertlineError as error:
-            click.secho("error: ", fg="red", bold=True, err=True, nl=False)
-            click.echo(str(error), err=True)
+            _show(error)
+            sys.exit(1)
+        except OSError as error:
+            if (refused := refusal(error)) is None:
+                raise
+            _show(refused)
             sys.exit(1)
         except KeyboardInterrupt:
             click.echo("\ninterrupted; the same command goes on from the last finished step or checkpoint.", err=True)
             sys.exit(130)
+
+
+def _show(error: BertlineError) -> None:
+    click.secho("error: ", fg="red", bold=True, err=True, nl=False)
+    click.echo(str(error), err=True)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

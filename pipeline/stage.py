@@ -19,6 +19,7 @@ from pipeline import environment
 from pipeline.config import Config
 from pipeline.display import Display, noise_to
 from pipeline.errors import BertlineError, cause_of
+from pipeline.machine import refusal, require_workspace
 from pipeline.shown_paths import from_here
 
 
@@ -49,6 +50,9 @@ class Stage:
         """The user's mistake behind an exception, or a pointer to the log."""
         if mistake := cause_of(error, BertlineError):
             return mistake
+        if refused := refusal(error):
+            again = "The same command then goes on from the last finished step or checkpoint"
+            return BertlineError(f"{refused} {again}. The log: {from_here(self.log)}")
         first_line = next(iter(str(error).strip().splitlines()), "")
         return BertlineError(
             f"the line broke: {type(error).__name__}: {first_line[:300]}\nThe whole story is in {from_here(self.log)}."
@@ -57,6 +61,7 @@ class Stage:
 
 @contextmanager
 def stage(config: Config, *, as_json: bool) -> Iterator[Stage]:
+    require_workspace(config.workspace)
     environment.prepare()
     from absl import logging
 

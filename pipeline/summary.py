@@ -10,6 +10,7 @@ from typing import Any
 
 from components.publish import latest
 from pipeline.config import Config
+from pipeline.errors import BertlineError
 from pipeline.storage import AnyPath, at
 
 FILE_NAME = "summary.json"
@@ -101,7 +102,12 @@ class Summary:
 
 def read(workspace: str | Path) -> dict[str, Any] | None:
     path = Path(workspace) / FILE_NAME
-    return json.loads(path.read_text()) if path.is_file() else None
+    try:
+        return json.loads(path.read_text()) if path.is_file() else None
+    except ValueError as error:
+        raise BertlineError(
+            f"{path}: this is no summary of a run ({error}); remove it, or run the pipeline again."
+        ) from None
 
 
 @dataclass(frozen=True)
