@@ -96,12 +96,8 @@ def _baselines(results: Results) -> dict[str, Any] | None:
         return None
     of_model = {score.metric: score.value for score in results.scores}
     rows = {"this model": of_model, **results.baselines}
-    best = {
-        name: (min if name in results.less_is_better else max)(
-            found[name] for found in rows.values() if found.get(name) is not None
-        )
-        for name in names
-    }
+    known = {name: [value for found in rows.values() if (value := found.get(name)) is not None] for name in names}
+    best = {name: (min if name in results.less_is_better else max)(values) for name, values in known.items()}
     return {
         "metrics": [{"name": name, "is_lower": name in results.less_is_better} for name in names],
         "rows": [

@@ -52,7 +52,7 @@ class Comparison:
     runs: tuple[Run, ...]
     settings: tuple[Difference, ...]
     metrics: tuple[Measured, ...]
-    baselines: tuple[Measured, ...]
+    baselines: tuple[Measured, ...] = ()
     """The first metric of each simple baseline, on the evaluation examples of each run."""
     slices: tuple[Slice, ...]
     curves: tuple[Curve, ...]
