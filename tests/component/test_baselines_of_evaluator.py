@@ -44,6 +44,7 @@ def judge(tmp_path_factory):
 def test_a_model_that_counts_no_better_than_words_is_refused(judge):
     verdict = judge()
     assert set(verdict.baselines) == {"majority", "tf-idf"} and verdict.baseline_seconds > 0
+    assert verdict.baseline_notes == []  # every example has met the row that TFMA made of it
     assert next(iter(verdict.baselines["tf-idf"])) == "macro_f1"  # it has a threshold
     assert verdict.baselines["tf-idf"]["accuracy"] == 1.0 and verdict.baselines["majority"]["accuracy"] == 51 / 153
     (reason,) = verdict.reasons
