@@ -17,6 +17,9 @@ import tensorflow_text  # noqa: F401  the ops inside the exported models
 from tfx_bsl.tfxio import tf_example_record
 
 from components import metrics
+from components.baselines.judging import lost_to
+from components.baselines.measuring import Measured, measure_baselines
+from components.held_out.rows import HeldOutRows
 from components.held_out.writer import row_evaluator
 from components.metrics import PER_CLASS
 from components.verdict import LENGTH, OVERALL, ROWS, Slices, Verdict, check_metrics, judge, length_slice, slice_name
@@ -44,6 +47,7 @@ def evaluate(
     output: str,
     labels: Sequence[str],
     text_keys: Sequence[str],
+    train: Sequence[str] = (),
 ) -> Verdict:
     """Measures the model at `model` (and `baseline`) on the files `examples`.
 
@@ -51,6 +55,7 @@ def evaluate(
 
     Args:
       text_keys: the raw features with the texts of a row.
+      train: files of the training Examples, which simple baselines learn from; without them none is measured.
     """
     check_metrics(task, settings, len(labels))
     config = _eval_config(task, settings, labels, with_baseline=baseline is not None)
@@ -87,6 +92,12 @@ def evaluate(
     slices, confusion, classes = _results(output, name, task, len(labels))
     baseline_slices = _results(output, "baseline", task, len(labels))[0] if baseline else {}
     reasons = judge(slices, baseline_slices, settings, task)
+    simple = Measured()
+    if settings.baselines and train:
+        rows = HeldOutRows.read(output)
+        simple = measure_baselines(task, rows, text_keys, train=train, evaluation=examples, first=list(settings.thresholds))
+    if settings.must_beat_baselines:
+        reasons += lost_to(simple, task, settings)
     return Verdict(
         blessed=not reasons,
         reasons=reasons,
@@ -98,6 +109,9 @@ def evaluate(
         labels=list(labels),
         per_class=classes,
         less_is_better=[name for name in slices[OVERALL] if name != ROWS and task.metrics[name].better == "lower"],
+        baselines=simple.metrics,
+        baseline_seconds=simple.seconds,
+        baseline_notes=list(simple.notes),
     )
 
 

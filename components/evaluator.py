@@ -40,10 +40,11 @@ def Evaluator(
     pretraining: Parameter[str] = "{}",
     beam_pipeline: BeamComponentParameter[beam.Pipeline] = None,
 ) -> None:
-    """Measures a model on the held-out rows, against the model that is pushed now, and blesses or refuses it.
+    """Measures a model on the held-out rows, against the model that is pushed now and simple baselines, and blesses or
+    refuses it.
 
     Args:
-      examples: raw Examples with the split `eval`.
+      examples: raw Examples with the splits `eval` and `train`; simple baselines learn from the latter.
       model: the candidate.
       evaluation: TFMA's results, our verdict with its reasons, and every row with the model's answer.
       blessing: whether the model may be pushed.
@@ -53,6 +54,10 @@ def Evaluator(
       pretraining: JSON of the settings that say what is learned.
     """
     model_path = path_utils.serving_model_path(model.uri)
+
+    def files(split: str) -> list[str]:
+        return [os.path.join(uri, "*") for uri in artifact_utils.get_split_uris([examples], split)]
+
     card = read_card(model_path)
     task = as_learned(get_task(card["task"]), PretrainingConfig.model_validate_json(pretraining))
     verdict = evaluate(
@@ -61,7 +66,8 @@ def Evaluator(
         EvaluationConfig.model_validate_json(settings),
         model=model_path,
         baseline=find_baseline(model_path, card, destination),
-        examples=[os.path.join(uri, "*") for uri in artifact_utils.get_split_uris([examples], "eval")],
+        examples=files("eval"),
+        train=files("train"),
         output=evaluation.uri,
         labels=card["labels"],
         # A caller may name the texts otherwise than the Examples do.

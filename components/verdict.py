@@ -42,6 +42,13 @@ class Verdict:
     """Scores of each class where they do not follow from the confusion matrix, as of entities."""
     less_is_better: list[str] | None = None
     """Metrics that are better where they are lower; None in the verdicts of older versions, which did not say."""
+    baselines: Slices = field(default_factory=dict)
+    """Simple baseline -> its metrics on the same evaluation examples, those with a threshold first; none in the verdicts of
+    older versions, and where none is measured. `baseline` above is another model."""
+    baseline_seconds: float = 0.0
+    """What it took to measure them."""
+    baseline_notes: list[str] = field(default_factory=list)
+    """On how many examples they were measured, where that is not all of them."""
 
     @property
     def classes(self) -> dict[str, dict[str, float]]:

@@ -177,6 +177,9 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
             yield metric, f"{value:.4f}   (always answering {majority['label']!r}: {majority['accuracy']:.4f})"
         elif metric != "rows":
             yield metric, "no row to measure it by" if math.isnan(value) else f"{value:.4f}"
+    for name, found in summary.baselines.items():
+        metric, value = next(iter(found.items()))
+        yield "  baseline", f"{name}: {metric} {value:.4f}"
     before = summary.baseline.get("pushed")
     if before:
         yield "pushed before", "  ".join(f"{name} {value:.4f}" for name, value in before.items() if name != "rows")

@@ -133,6 +133,7 @@ class RunRecord:
             summary.metrics, summary.slices, summary.classes = verdict.metrics, verdict.slices, verdict.classes
             summary.blessed, summary.reasons = verdict.blessed, verdict.reasons
             summary.baseline["pushed"] = verdict.baseline_metrics
+            summary.baselines, summary.baseline_seconds = verdict.baselines, verdict.baseline_seconds
         elif step == "ServeCheck":
             report = json.loads(Path(outputs["served"].uri, SERVE_CHECK).read_text())
             if not report["skipped"]:

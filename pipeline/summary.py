@@ -38,6 +38,10 @@ class Summary:
     """Loss on the evaluation examples after each epoch."""
     baseline: dict[str, Any] = field(default_factory=dict)
     """`majority`: accuracy of always answering the most frequent class; `pushed`: metrics of the model pushed before."""
+    baselines: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Simple baseline -> its metrics on the same evaluation examples, those with a threshold first."""
+    baseline_seconds: float = 0.0
+    """What it took to measure them."""
     anomalies_allowed: bool = False
     blessed: bool | None = None
     reasons: list[str] = field(default_factory=list)

@@ -67,7 +67,11 @@ class Reported:
         texts = {row: f"{HOSTILE} {row}" for row in range(0, 200, 3)}
         rows = answers(right=0.9, seed=1, texts=texts)
         verdict = replace(
-            judged(rows), baseline=version(self.workspace, 1)["pushed_path"], baseline_metrics=judged(before).metrics
+            judged(rows),
+            baseline=version(self.workspace, 1)["pushed_path"],
+            baseline_metrics=judged(before).metrics,
+            baselines={"majority": {"accuracy": 0.5}, "tf-idf": {"accuracy": 0.7, "matthews": 0.4}},
+            baseline_seconds=1.25,
         )
         steps = {"Ingest": ("1", "cached", 2.5), "Trainer": ("7", "run", 40.0)}
         self.whole = record.run(

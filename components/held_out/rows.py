@@ -7,6 +7,7 @@ so that a change there is no reason to evaluate anew.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from components.arrow import open_parquet, pa, pq
-from models.task import Metric, Output, Task
+from models.task import Metric, Output, Raw, Task
 from pipeline.errors import BertlineError
 
 FILE_NAME = "rows.parquet"
@@ -28,6 +29,8 @@ ID = "id"
 SLICES = "slices"
 """The names of the slices that a row is in, as the verdict has them."""
 _KEY = b"bertline"
+_ID_DIGITS = 16
+_NUMBERS = {"int64": "<i8", "float32": "<f4"}
 
 Texts = dict[str, str | list[str]]
 """The texts of a row by their keys; of choices a list."""
@@ -101,6 +104,28 @@ def as_column(array: np.ndarray) -> pa.Array:
 
 def as_text(value: bytes) -> str:
     return value.decode("utf-8", errors="replace")
+
+
+def row_ids(values: Mapping[str, Sequence[Any]], raw: Mapping[str, Raw], count: int) -> list[str]:
+    """Digests of what the rows are, whatever the order and the batches in which they come.
+
+    Args:
+      values: of each raw feature, the values of each row.
+      raw: what each of these features is.
+    """
+    ids = []
+    for row in range(count):
+        digest = hashlib.sha256()
+        for name in sorted(raw):
+            found = values[name][row]
+            digest.update(f"{name} {len(found)}:".encode())
+            if raw[name].dtype in _NUMBERS:
+                digest.update(np.asarray(found, _NUMBERS[raw[name].dtype]).tobytes())
+                continue
+            for value in found:
+                digest.update(b"%d:" % len(value) + value)
+        ids.append(digest.hexdigest()[:_ID_DIGITS])
+    return ids
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ does not grow with the number of rows.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import uuid
@@ -21,15 +20,13 @@ from tensorflow_model_analysis.extractors.predictions_extractor import PREDICTIO
 
 from components.arrow import pa
 from components.held_out.parts import write_sorted
-from components.held_out.rows import FILE_NAME, ID, SLICES, Description, as_column, as_text, column_name
+from components.held_out.rows import FILE_NAME, ID, SLICES, Description, as_column, as_text, column_name, row_ids
 from components.verdict import slice_name
 from models.task import Raw, Task, raw_features
 from pipeline.config import CHOICES
 
 MOST_CHARACTERS = 2000
 """What is kept of a text: enough to see a mistake."""
-_ID_DIGITS = 16
-_NUMBERS = {"int64": "<i8", "float32": "<f4"}
 _PARTS = "rows-parts"
 
 
@@ -121,7 +118,7 @@ def record_batch(
     features = extracts[constants.FEATURES_KEY]
     count = len(next(iter(targets.values())))
     values = {name: _lists(features.get(name), count) for name in raw}
-    columns: dict[str, pa.Array] = {ID: pa.array(_ids(values, raw, count), pa.string())}
+    columns: dict[str, pa.Array] = {ID: pa.array(row_ids(values, raw, count), pa.string())}
     for key in description.text_keys:
         texts = [[as_text(value)[:MOST_CHARACTERS] for value in row] for row in values[key]]
         if key == CHOICES:
@@ -151,20 +148,3 @@ def _lists(feature: Any, count: int) -> Any:
         return feature.reshape(count, -1)
     lengths = np.bincount(feature.indices[:, 0], minlength=count)
     return np.split(feature.values, np.cumsum(lengths)[:-1])
-
-
-def _ids(values: Mapping[str, Sequence[Any]], raw: Mapping[str, Raw], count: int) -> list[str]:
-    """Digests of what the rows are, whatever the order and the batches in which they come."""
-    ids = []
-    for row in range(count):
-        digest = hashlib.sha256()
-        for name in sorted(raw):
-            found = values[name][row]
-            digest.update(f"{name} {len(found)}:".encode())
-            if raw[name].dtype in _NUMBERS:
-                digest.update(np.asarray(found, _NUMBERS[raw[name].dtype]).tobytes())
-                continue
-            for value in found:
-                digest.update(b"%d:" % len(value) + value)
-        ids.append(digest.hexdigest()[:_ID_DIGITS])
-    return ids

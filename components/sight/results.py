@@ -68,6 +68,10 @@ class Results(Frozen):
     less_is_better: tuple[str, ...] = ()
     baseline: str | None = None
     """Folder of the model that was pushed before."""
+    baselines: dict[str, dict[str, float | None]] = {}
+    """Simple baseline -> its metrics on the same evaluation examples, those with a threshold first."""
+    baseline_notes: tuple[str, ...] = ()
+    """How they were measured, in sentences."""
     level: float = LEVEL
     """Of the intervals."""
     errors: tuple[dict[str, Any], ...] = ()
@@ -108,10 +112,19 @@ def results_of(verdict: Verdict, rows: HeldOutRows | None, bounds: Bounds) -> Re
         majority=majority(confusion) if confusion else None,
         less_is_better=less_is_better,
         baseline=verdict.baseline,
+        baselines={
+            name: {key: _finite(value) for key, value in found.items()} for name, found in verdict.baselines.items()
+        },
+        baseline_notes=_baseline_notes(verdict),
         errors=tuple(errors),
         text_keys=rows.description.text_keys if rows else (),
         notes=tuple(notes),
     )
+
+
+def _baseline_notes(verdict: Verdict) -> tuple[str, ...]:
+    took = [f"They took {verdict.baseline_seconds:.1f} s."] if verdict.baselines else []
+    return (*verdict.baseline_notes, *took)
 
 
 def _intervals(rows: HeldOutRows, most_draws: int | None = None) -> dict[str, Estimate]:

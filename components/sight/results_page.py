@@ -12,6 +12,7 @@ from components.sight.page import SCRIPT, Page, render
 from components.sight.results import Results, Score, Slice
 
 _MOST_MIXED = 10
+_MOST_BASELINE_METRICS = 6  # columns of their table; those with a threshold are the first
 _MOST_SLICES, _MOST_CLASSES = 100, 200  # that a page shows, the largest ones
 Found = TypeVar("Found")
 _BAR = 200  # the width of a picture in a table, in its own units
@@ -46,6 +47,7 @@ def results_view(results: Results) -> dict[str, Any]:
         "has_bounds": any(score.bound is not None for score in results.scores),
         "has_before": any(score.before is not None for score in results.scores),
         "explanation": _explanation(results) if has_intervals else "",
+        "baselines": _baselines(results),
         "slices": list(_slice_tables(results, slices)),
         "slices_left_out": len(results.slices) - len(slices),
         "classes": _classes(classes),
@@ -83,6 +85,32 @@ def _metric(score: Score, results: Results) -> dict[str, Any]:
         "before": "" if score.before is None else shown(score.before),
         "change": {"told": _change(score), "interval": "", "verdict": ""},
         "note": chance if score.metric == "accuracy" else "",
+    }
+
+
+def _baselines(results: Results) -> dict[str, Any] | None:
+    """The metrics that any baseline has, below the model's own, which stand in the first row; None without any."""
+    measured = {name for found in results.baselines.values() for name in found}
+    names = [score.metric for score in results.scores if score.metric in measured][:_MOST_BASELINE_METRICS]
+    if not names:
+        return None
+    of_model = {score.metric: score.value for score in results.scores}
+    rows = {"this model": of_model, **results.baselines}
+    known = {name: [value for found in rows.values() if (value := found.get(name)) is not None] for name in names}
+    best = {name: (min if name in results.less_is_better else max)(values) for name, values in known.items()}
+    return {
+        "metrics": [{"name": name, "is_lower": name in results.less_is_better} for name in names],
+        "rows": [
+            {
+                "name": row,
+                "cells": [
+                    {"value": shown(found.get(name)), "is_best": found.get(name) is not None and found[name] == best[name]}
+                    for name in names
+                ],
+            }
+            for row, found in rows.items()
+        ],
+        "notes": results.baseline_notes,
     }
 
 

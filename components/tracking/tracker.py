@@ -132,9 +132,13 @@ class Tracker:
             self._log_record(json.loads(line))
 
     def log_verdict(self, verdict: Verdict) -> None:
-        """Every number of the evaluation: of all rows, of slices, of classes."""
+        """Every number of the evaluation: of all rows, of slices, of classes, of simple baselines."""
         values = {f"eval/{metric}": value for metric, value in verdict.metrics.items()}
-        for kind, groups in (("slice", verdict.slices), ("class", verdict.classes)):
+        for kind, groups in (
+            ("slice", verdict.slices),
+            ("class", verdict.classes),
+            ("baseline", verdict.baselines),
+        ):
             for name, metrics in groups.items():
                 values |= {f"{kind}/{name}/{metric}": value for metric, value in metrics.items()}
         self.measure(values)

@@ -52,6 +52,8 @@ class Comparison:
     runs: tuple[Run, ...]
     settings: tuple[Difference, ...]
     metrics: tuple[Measured, ...]
+    baselines: tuple[Measured, ...] = ()
+    """The first metric of each simple baseline, on the evaluation examples of each run."""
     slices: tuple[Slice, ...]
     curves: tuple[Curve, ...]
     confusions: tuple[Confusion | None, ...]
@@ -72,6 +74,7 @@ class Comparison:
             "runs": [_run_json(run, shared) for run, shared in zip(self.runs, self.shared, strict=True)],
             "settings": {name: list(values) for name, values in self.settings},
             "metrics": {measured.name: _measured_json(measured) for measured in self.metrics},
+            "baselines": {measured.name: _measured_json(measured) for measured in self.baselines},
             "slices": {
                 kept.name: {"rows": list(kept.rows), **{each.name: _measured_json(each) for each in kept.measured}}
                 for kept in self.slices
@@ -101,6 +104,7 @@ def compare(store: RunStore, runs: Sequence[Run]) -> Comparison:
         runs=tuple(runs),
         settings=tuple(differing_settings([run.params for run in runs])),
         metrics=tuple(_measured(list(map(_scores, runs, verdicts)), better, rows.changes(None))),
+        baselines=tuple(_baselines(verdicts, better)),
         slices=tuple(
             Slice(
                 name=name,
@@ -142,6 +146,19 @@ def _better(verdicts: Sequence[Verdict | None]) -> dict[str, str]:
         if verdict and verdict.less_is_better is not None:
             found |= {name: "lower" if name in verdict.less_is_better else "higher" for name in verdict.metrics}
     return found
+
+
+def _baselines(verdicts: Sequence[Verdict | None], better: Mapping[str, str]) -> list[Measured]:
+    """By the metric that stands first: that with a threshold."""
+    values: list[dict[str, float]] = []
+    directions: dict[str, str] = {}
+    for verdict in verdicts:
+        values.append({})
+        for name, found in (verdict.baselines if verdict else {}).items():
+            metric, value = next(iter(found.items()))
+            values[-1][f"baseline {name}: {metric}"] = value
+            directions[f"baseline {name}: {metric}"] = better.get(metric, "")
+    return _measured(values, directions, [{} for _ in verdicts])
 
 
 def _scores(run: Run, verdict: Verdict | None) -> dict[str, float]:

@@ -88,8 +88,8 @@ def _metrics(comparison: Comparison) -> Iterator[Table | str]:
         yield "none: no run was evaluated"
         return
     table = _table("", *_headings(comparison))
-    for measured in comparison.metrics:
-        table.add_row(measured.name, *_cells(measured))
+    for measured in (*comparison.metrics, *comparison.baselines):
+        table.add_row(plain(measured.name), *_cells(measured))
     yield table
     if less := [measured.name for measured in comparison.metrics if measured.better == "lower"]:
         yield f"Less is better: {', '.join(less)}."

@@ -30,6 +30,12 @@ class EvaluationConfig(Frozen):
     """Push only what beats the model that is pushed now, on the same held-out rows: no metric with a threshold worse, and
     one of them better. `bertline watch` wants it so."""
 
+    baselines: bool = True
+    """Measure simple baselines on the same evaluation examples, as TF-IDF with logistic regression; it takes seconds."""
+    must_beat_baselines: bool = True
+    """Refuse a model whose first metric with a threshold is worse than that of the best baseline, by more than the standard
+    error of the difference. With fewer than 50 evaluation examples baselines are shown, and do not judge."""
+
     @field_validator("thresholds")
     @classmethod
     def _not_empty(cls, value: dict[str, float]) -> dict[str, float]:

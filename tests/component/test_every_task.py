@@ -119,11 +119,17 @@ def test_the_exported_signature_answers_what_was_learned(name, learned_model):
 def test_the_evaluator_measures_what_the_training_and_the_kept_rows_say(name, learned_model, tmp_path):
     lesson, folder, task = LESSONS[name], learned_model(name), get_task(name)
     verdict = evaluate(
-        beam.Pipeline, task, EvaluationConfig(thresholds=dict(lesson.bounds), length_slices=()),
+        beam.Pipeline, task,
+        EvaluationConfig(thresholds=dict(lesson.bounds), length_slices=(), must_beat_baselines=False),
         model=str(folder / name / str(VERSION)), baseline=None, examples=[str(folder / "eval.gz")],
-        output=str(tmp_path), labels=lesson.labels, text_keys=lesson.tiny.texts,
+        output=str(tmp_path), labels=lesson.labels, text_keys=lesson.tiny.texts, train=[str(folder / "train.gz")],
     )  # fmt: skip
     assert verdict.blessed, verdict.reasons
+    if name == "pretraining":
+        assert verdict.baselines == {} and "has no simple baseline" in verdict.baseline_notes[0]
+    else:  # on all evaluation examples: each has met the row that TFMA made of it
+        assert verdict.baselines and verdict.baseline_notes == [] and verdict.baseline_seconds < 60
+        assert {metric for found in verdict.baselines.values() for metric in found} <= {*verdict.metrics}
     measured = dict(verdict.metrics)
     assert measured.pop("rows") == len(held_out(name))
     assert scores(HeldOutRows.read(tmp_path)) == pytest.approx(measured, rel=1e-5, abs=1e-5)

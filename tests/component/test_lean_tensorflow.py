@@ -17,7 +17,18 @@ from pipeline.predict import find
 from serving import lean_tensorflow
 from serving.rows import columns_of
 
-HEAVY = ("keras", "tf_keras", "tfx", "mlflow", "apache_beam", "pandas", "tensorflow", "googleapiclient", "tensorflow_text")
+HEAVY = (
+    "keras",
+    "tf_keras",
+    "tfx",
+    "mlflow",
+    "apache_beam",
+    "pandas",
+    "tensorflow",
+    "googleapiclient",
+    "tensorflow_text",
+    "sklearn",
+)
 TEXT = {"text": b"the cafe", "text_2": b"un abc", CHOICES: [b"abc", b"the un a"]}
 NAMES = {"question": "text", "context": "text_2"}
 PREDICT = f"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 import webbrowser
 from pathlib import Path
@@ -67,6 +68,13 @@ def ask(reported, tmp_path):
 @pytest.fixture(scope="module")
 def whole(reported, tmp_path_factory):
     return Asked(reported, reported.whole, tmp_path_factory.mktemp("whole"))
+
+
+def test_a_report_shows_simple_baselines_beside_the_model(whole, reported):
+    assert whole.json["results"]["baselines"]["tf-idf"]["accuracy"] == 0.7
+    assert whole.page.row("tf-idf") == ["tf-idf", "0.7000", "0.4000"] and whole.page.row("majority")[1:] == ["0.5000", "–"]
+    told = Told(reported.whole[:12], workspace=reported.workspace)
+    assert re.search(r"baseline tf-idf +accuracy 0.7000", told.output)
 
 
 def test_a_report_tells_the_run_its_data_and_its_model(whole):

@@ -60,7 +60,8 @@ class Store:
             tags={"pushed_version": "1"},
         )
         better = answers(right=0.95, seed=2, first=50)
-        self.better = record.run("better", params={f"p.{at}": at for at in range(500)}, verdict=judged(better), rows=better)
+        told = replace(judged(better), baselines={"tf-idf": {"accuracy": 0.8125}})
+        self.better = record.run("better", params={f"p.{at}": at for at in range(500)}, verdict=told, rows=better)
         elsewhere = answers(40, right=0.9, first=9000)
         self.elsewhere = record.run("elsewhere", verdict=judged(elsewhere), rows=elsewhere)
         nan = Verdict(blessed=False, reasons=["x"], metrics={"accuracy": math.nan, "rows": 0}, slices={})
@@ -133,6 +134,12 @@ def test_a_comparison_in_a_terminal_tells_all_parts(store):
     for part in ("150 of its 200", "training.epochs", "accuracy", "source=web", "train/loss", "became right", " *"):
         assert part in told
     assert "\x1b" not in told
+
+
+def test_simple_baselines_stand_below_the_metrics(store):
+    found = store.tell("compare", store.good, store.better, "--json").json["baselines"]
+    assert found["baseline tf-idf: accuracy"]["values"] == [None, 0.8125]
+    assert "baseline tf-idf: accuracy" in store.tell("compare", store.good, store.better).output
 
 
 def test_which_way_a_metric_is_better_is_known_without_rows(store):

@@ -82,7 +82,8 @@ from pipeline.cli import main
 try:
     main()
 finally:
-    heavy = ("tensorflow", "keras", "tf_keras", "tfx", "apache_beam", "mlflow", "tensorflow_data_validation", "pandas")
+    heavy = ("tensorflow", "keras", "tf_keras", "tfx", "apache_beam", "mlflow", "tensorflow_data_validation", "pandas",
+             "sklearn")
     print("LOADED", [name for name in heavy if name in sys.modules])
 """
     command = [sys.executable, "-c", script, "run", str(line.config), "--workspace", str(line.workspace)]

@@ -41,6 +41,9 @@ def test_the_summary_tells_everything(finished_line):
     assert summary["status"] == "succeeded" and summary["task"] == "classification" and summary["blessed"] is True
     assert summary["rows"]["read"] == 300 == summary["rows"]["train"] + summary["rows"]["eval"]
     assert summary["metrics"]["accuracy"] > 0.8 > summary["baseline"]["majority"]["accuracy"]
+    assert summary["baselines"]["majority"]["accuracy"] <= summary["baseline"]["majority"]["accuracy"]
+    assert summary["baselines"]["tf-idf"]["accuracy"] > 0.9 and summary["baseline_seconds"] > 0
+    assert "tf-idf: accuracy" in finished_line.printed
     assert summary["pushed_version"] == 1 and summary["mlflow_run_id"] and summary["reasons"] == []
     assert [step["cached"] for step in summary["steps"]] == [False] * 10
     assert summary["serve_check"]["blessed"] and summary["serve_check"]["samples"] == 4
@@ -116,6 +119,7 @@ def test_mlflow_shows_config_curves_slices_and_confusion_matrix(finished_line):
         key = f"slice/{name}/accuracy".replace("=", "_").replace("+", "_")
         assert run.data.metrics[key] == pytest.approx(values["accuracy"])
     assert run.data.metrics["class/good/f1"] == pytest.approx(summary["classes"]["good"]["f1"])
+    assert run.data.metrics["baseline/tf-idf/accuracy"] == pytest.approx(summary["baselines"]["tf-idf"]["accuracy"])
     artifacts = {file.path for file in client.list_artifacts(run.info.run_id)}
     assert {"config.json", "verdict.json", "confusion_matrix.png", "learning_curves.png"} <= artifacts
 

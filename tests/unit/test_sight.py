@@ -223,6 +223,21 @@ def test_results_without_rows_say_so_and_have_no_intervals():
     assert "NaN" not in found.model_dump_json()
 
 
+def test_simple_baselines_stand_beside_the_model_and_the_best_is_marked():
+    rows = random_rows("classification", 80)
+    simple = {"majority": {"accuracy": 0.1, "cross_entropy": 9.0}, "tf-idf": {"accuracy": 1.0}}
+    found = results_of(
+        verdict_of(rows, baselines=simple, baseline_seconds=2.0, baseline_notes=["Of a sample."]), rows, Bounds()
+    )
+    html = results_page(found, "x").html
+    model = {score.metric: f"{score.value:.4f}" for score in found.scores}
+    assert Read(html).rows("this model") == [["this model", model["accuracy"], model["cross_entropy"]]]
+    assert Read(html).row("tf-idf") == ["tf-idf", "1.0000", "–"]
+    assert "<strong>1.0000</strong>" in html and f"<strong>{model['cross_entropy']}</strong>" in html
+    assert "Of a sample. They took 2.0 s." in html
+    assert "baseline-table" not in results_page(results_of(verdict_of(rows), rows, Bounds()), "x").html
+
+
 def test_mistakes_are_in_the_page_with_their_texts_escaped():
     rows = make(
         "classification", {"": ([0, 1], [[0.1, 0.9], [0.2, 0.8]], [1, 1])}, {"text": [HOSTILE, "fine"]}, ("<b>", "b")

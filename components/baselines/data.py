@@ -1,0 +1,97 @@
+"""What baselines are given: the raw Examples of both splits, as Ingest wrote them, beside the model's own rows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from components.held_out.rows import HeldOutRows, as_text, row_ids
+from models.raw_examples import read_records
+from models.task import Raw
+from pipeline.config import CHOICES
+
+MOST_EXAMPLES = 20_000
+"""Examples of a split that are read: the first ones, which are a sample, because Ingest has shuffled them by a hash."""
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Raw Examples: of each the values of its features."""
+
+    features: Sequence[Mapping[str, Sequence[Any]]]
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def first(self, most: int) -> Examples:
+        return Examples(self.features[:most])
+
+    def texts(self, key: str) -> list[str]:
+        """One text each, empty where there is none."""
+        return [as_text(one[key][0]) if one[key] else "" for one in self.features]
+
+    def lists(self, key: str) -> list[list[str]]:
+        return [[as_text(value) for value in one[key]] for one in self.features]
+
+    def numbers(self, key: str) -> np.ndarray:
+        """One number each, NaN where there is none."""
+        return np.asarray([float(one[key][0]) if one[key] else np.nan for one in self.features])
+
+
+@dataclass(frozen=True)
+class Given:
+    """Everything that the baselines of a task may look at."""
+
+    train: Examples
+    evaluation: Examples
+    rows: HeldOutRows
+    """The evaluation examples, in the same order, with their labels and the model's predictions."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.rows.description.labels
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The features that are one text each."""
+        return tuple(key for key in self.rows.description.text_keys if key != CHOICES)
+
+
+def read_examples(patterns: Sequence[str], raw: Mapping[str, Raw], most: int = MOST_EXAMPLES) -> Examples:
+    """The first examples of gzipped TFRecord files.
+
+    Args:
+      patterns: globs of the files.
+      raw: the features that are kept.
+    """
+    files = [path for pattern in patterns for path in tf.io.gfile.glob(pattern)]
+    return Examples([_values(record, raw) for record in read_records(files, most)] if files else [])
+
+
+def _values(record: bytes, raw: Mapping[str, Raw]) -> dict[str, Sequence[Any]]:
+    features = tf.train.Example.FromString(record).features.feature
+    found: dict[str, Sequence[Any]] = dict.fromkeys(raw, ())
+    for name in raw:
+        if name in features:
+            kind = features[name].WhichOneof("kind")
+            found[name] = getattr(features[name], kind).value[:] if kind else ()
+    return found
+
+
+def beside(examples: Examples, raw: Mapping[str, Raw], rows: HeldOutRows) -> tuple[Examples, HeldOutRows]:
+    """The examples that the model was asked too, and its rows in their order."""
+    values = {name: [one[name] for one in examples.features] for name in raw}
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, name in enumerate(rows.ids):
+        places[name.partition("-")[0]].append(place)  # equal rows are told apart by a number
+    found = [
+        (one, places[name].pop(0))
+        for one, name in zip(examples.features, row_ids(values, raw, len(examples)), strict=True)
+        if places.get(name)
+    ]
+    return Examples([one for one, _ in found]), rows.take([place for _, place in found])

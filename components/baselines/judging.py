@@ -1,0 +1,71 @@
+"""Whether a model loses to a baseline, by more than chance would have it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from components.baselines.measuring import Measured
+from components.baselines.scoring import Baseline, Score, only
+from components.held_out.scores import scorer
+from models.task import Metric, Task
+from pipeline.config import EvaluationConfig
+
+FEWEST_EXAMPLES = 50
+"""On fewer evaluation examples baselines are shown, and nothing is refused because of them."""
+_DRAWS = 200
+
+
+def lost_to(measured: Measured, task: Task, settings: EvaluationConfig) -> list[str]:
+    """A sentence where the model is worse than the best baseline, and none otherwise.
+
+    Judged is the metric that the thresholds name first. The difference must be larger than its standard error, by a paired
+    bootstrap: of evaluation examples that are drawn again, the same ones for both.
+    """
+    metric = next(iter(settings.thresholds))
+    best = best_by(measured, metric, task.metrics[metric])
+    if best is None or measured.rows is None:
+        return []
+    described = task.metrics[metric]
+    source = task.metrics[described.of] if described.of else described
+    counted = int(np.count_nonzero(measured.rows.weight(source.output) > 0))
+    if counted < FEWEST_EXAMPLES:
+        return []
+    of_model = scorer(only(measured.rows, metric))
+    value = of_model(np.ones(len(measured.rows), np.int64))[metric]
+    limit = measured.metrics[best.name][metric]
+    behind = limit - value if described.better == "higher" else value - limit
+    if not behind > 0:  # NaN keeps no threshold, and is refused by that
+        return []
+    error = standard_error(of_model, best.score, metric, len(measured.rows))
+    if not behind > error:
+        return []
+    return [
+        f"{metric} {value:.4f} is {'below' if described.better == 'higher' else 'above'} {limit:.4f} of the baseline"
+        f" {best.name} on the same {counted:,} rows, by more than the standard error of the difference, {error:.4f} (paired"
+        f" bootstrap); try {_ways_out(task)}, or push anyway with evaluation.must_beat_baselines: false"
+    ]
+
+
+def best_by(measured: Measured, metric: str, described: Metric) -> Baseline | None:
+    """The best baseline by a metric; None where none has it."""
+    able = [baseline for baseline in measured.baselines if metric in measured.metrics.get(baseline.name, {})]
+    sign = 1 if described.better == "higher" else -1
+    return max(able, key=lambda baseline: sign * measured.metrics[baseline.name][metric], default=None)
+
+
+def standard_error(one: Score, other: Score, metric: str, rows: int) -> float:
+    """Of the difference of two scores on the same rows, by drawing as many rows as there are, with repetition."""
+    chance = np.random.default_rng(0)
+    differences = []
+    for _ in range(_DRAWS):
+        counts = np.bincount(chance.integers(rows, size=rows), minlength=rows)
+        differences.append(one(counts)[metric] - other(counts)[metric])
+    known = [difference for difference in differences if math.isfinite(difference)]
+    return float(np.std(known)) if known else math.inf
+
+
+def _ways_out(task: Task) -> str:
+    checkpoint = "" if task.make_encoder else "a checkpoint (model.checkpoint), "
+    return f"{checkpoint}more epochs (training.epochs)"

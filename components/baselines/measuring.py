@@ -1,0 +1,100 @@
+"""Which baselines a task has, and what they come to on the evaluation examples of a model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from components.baselines.answering import answering
+from components.baselines.choices import choice
+from components.baselines.classes import classification, most_examples, multilabel
+from components.baselines.data import MOST_EXAMPLES, Examples, Given, beside, read_examples
+from components.baselines.matching import matching
+from components.baselines.numbers import numbers
+from components.baselines.scoring import Baseline
+from components.baselines.tagging import tagging
+from components.baselines.translation import translation
+from components.held_out.rows import HeldOutRows
+from models.task import Raw, Task, raw_features
+
+_OF_TASK: Mapping[str, Callable[[Given], Iterator[Baseline]]] = {
+    "answering": answering,
+    "choice": choice,
+    "classification": classification,
+    "matching": matching,
+    "multilabel": multilabel,
+    "regression": numbers,
+    "similarity": numbers,
+    "tagging": tagging,
+    "translation": translation,
+}
+"""Of a task that is not here, as pretraining, no simple answer is measured by what a model is measured by."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the baselines of a task came to."""
+
+    baselines: tuple[Baseline, ...] = ()
+    metrics: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Baseline -> its metrics, those with a threshold first; what is no number is left out."""
+    rows: HeldOutRows | None = None
+    """The model's own rows that they were measured on; None where nothing was measured."""
+    seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+    """On how many examples they were measured, in sentences."""
+
+
+def measure_baselines(
+    task: Task,
+    rows: HeldOutRows,
+    text_keys: Sequence[str],
+    *,
+    train: Sequence[str],
+    evaluation: Sequence[str],
+    first: Sequence[str] = (),
+) -> Measured:
+    """Learns the baselines of a task from the raw training Examples, and asks them what the model was asked.
+
+    Args:
+      rows: the evaluation examples with the model's predictions, as the Evaluator has kept them.
+      text_keys: the raw features with the texts of an Example.
+      train, evaluation: globs of the raw Examples of both splits.
+      first: metrics that stand before the others.
+    """
+    if task.name not in _OF_TASK:
+        return Measured(notes=(f"The task {task.name} has no simple baseline.",))
+    began = time.perf_counter()
+    raw = raw_features(task, text_keys)
+    given = _given(raw, rows, train, evaluation)
+    if not len(given.train) or not len(given.evaluation):
+        return Measured(notes=("There are no raw examples to measure baselines by.",))
+    every = np.ones(len(given.rows), np.int64)
+    baselines = tuple(_OF_TASK[task.name](given))
+    metrics = {baseline.name: _ordered(baseline.score(every), first) for baseline in baselines}
+    seconds = round(time.perf_counter() - began, 2)
+    notes = tuple(_notes(task, given, len(rows)))
+    return Measured(baselines, {name: found for name, found in metrics.items() if found}, given.rows, seconds, notes)
+
+
+def _given(raw: Mapping[str, Raw], rows: HeldOutRows, train: Sequence[str], evaluation: Sequence[str]) -> Given:
+    examples, kept = beside(read_examples(evaluation, raw), raw, rows)
+    return Given(read_examples(train, raw), examples, kept)
+
+
+def _ordered(metrics: Mapping[str, float], first: Sequence[str]) -> dict[str, float]:
+    known = {name: float(value) for name, value in metrics.items() if np.isfinite(value)}
+    return {name: known[name] for name in (*(name for name in first if name in known), *known)}
+
+
+def _notes(task: Task, given: Given, rows: int) -> Iterator[str]:
+    learned: Examples = given.train
+    classes = len(given.labels) if task.name in ("classification", "multilabel") else 0
+    count = min(len(learned), most_examples(classes)) if classes else len(learned)
+    if count >= MOST_EXAMPLES or count < len(learned):
+        yield f"Baselines learn from the first {count:,} training examples, in the order in which Ingest has shuffled them."
+    if len(given.rows) < rows:
+        yield f"Baselines are measured on the first {len(given.rows):,} of {rows:,} evaluation examples, likewise shuffled."

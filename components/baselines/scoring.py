@@ -1,0 +1,57 @@
+"""The project's own metrics of a baseline's predictions, on the rows of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from components.arrow import pa
+from components.held_out.rows import HeldOutRows, as_column, column_name
+from components.held_out.scores import scorer
+
+Score = Callable[[np.ndarray], dict[str, float]]
+"""(how often each row counts) -> metrics."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A simple way to answer, and what its answers come to."""
+
+    name: str
+    score: Score
+
+
+def of_predictions(name: str, rows: HeldOutRows, predictions: Mapping[str, Any]) -> Baseline:
+    """A baseline that predicts what the model predicts.
+
+    Args:
+      predictions: of each row, by the names of the task's outputs. Metrics of other outputs are left out.
+    """
+    return Baseline(name, scorer(answered(rows, predictions)))
+
+
+def answered(rows: HeldOutRows, predictions: Mapping[str, Any]) -> HeldOutRows:
+    """The rows with other predictions in place of the model's: labels and weights stay, so that all are judged alike."""
+    table = rows.table
+    for output, values in predictions.items():
+        column = column_name(output, "prediction")
+        found = as_column(values) if isinstance(values, np.ndarray) else pa.array(values)
+        table = table.set_column(table.column_names.index(column), column, found)
+    own = {
+        name: metric for name, metric in rows.description.metrics.items() if metric.tfma and metric.output in predictions
+    }
+    kept = [name for name, metric in rows.description.metrics.items() if name in own or metric.of in own]
+    return _measured_by(HeldOutRows(table, rows.description), kept)
+
+
+def only(rows: HeldOutRows, metric: str) -> HeldOutRows:
+    """The same rows, measured by one metric and by what it follows from."""
+    return _measured_by(rows, [rows.description.metrics[metric].of, metric])
+
+
+def _measured_by(rows: HeldOutRows, names: Sequence[str]) -> HeldOutRows:
+    metrics = {name: rows.description.metrics[name] for name in names if name}
+    return HeldOutRows(rows.table, replace(rows.description, metrics=metrics))

@@ -1,0 +1,14 @@
+"""The baseline of a translation: the source as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from components.baselines.data import Given
+from components.baselines.scoring import Baseline, of_predictions
+from pipeline.config import TEXT_KEYS
+
+
+def translation(given: Given) -> Iterator[Baseline]:
+    source = given.evaluation.texts(TEXT_KEYS[0])
+    yield of_predictions("copy", given.rows, {"": source, "greedy": source})
