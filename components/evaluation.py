@@ -19,6 +19,7 @@ from tfx_bsl.tfxio import tf_example_record
 from components import metrics
 from components.held_out.writer import row_evaluator
 from components.metrics import PER_CLASS
+from components.undefined import undefined_metrics
 from components.verdict import LENGTH, OVERALL, ROWS, Slices, Verdict, check_metrics, judge, length_slice, slice_name
 from models.score_families import family_of
 from models.scores import OF_CLASSES
@@ -86,7 +87,8 @@ def evaluate(
         )
     slices, confusion, classes = _results(output, name, task, len(labels))
     baseline_slices = _results(output, "baseline", task, len(labels))[0] if baseline else {}
-    reasons = judge(slices, baseline_slices, settings, task)
+    undefined = undefined_metrics(slices[OVERALL], task, confusion, labels, classes)
+    reasons = judge(slices, baseline_slices, settings, task, undefined)
     return Verdict(
         blessed=not reasons,
         reasons=reasons,
@@ -97,6 +99,7 @@ def evaluate(
         confusion=confusion,
         labels=list(labels),
         per_class=classes,
+        undefined=undefined,
         less_is_better=[name for name in slices[OVERALL] if name != ROWS and task.metrics[name].better == "lower"],
     )
 

@@ -173,19 +173,20 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
         if metric == "accuracy" and majority:
             yield metric, f"{value:.4f}   (always answering {majority['label']!r}: {majority['accuracy']:.4f})"
         elif metric != "rows":
-            yield metric, "no row to measure it by" if math.isnan(value) else f"{value:.4f}"
+            why = summary.undefined.get(metric)
+            yield metric, f"undefined: {why}" if why else _number(value)
     before = summary.baseline.get("pushed")
     if before:
-        yield "pushed before", "  ".join(f"{name} {value:.4f}" for name, value in before.items() if name != "rows")
+        yield "pushed before", "  ".join(f"{name} {_number(value)}" for name, value in before.items() if name != "rows")
     for name, values in list(summary.classes.items())[:_SHOWN_CLASSES]:
-        scores = "  ".join(f"{score} {values[score]:.4f}" for score in ("precision", "recall", "f1"))
+        scores = "  ".join(f"{score} {_number(values[score])}" for score in ("precision", "recall", "f1"))
         counted = list(values)[-1]
         yield f"  class {name}", f"{scores}  on {values[counted]:.0f} {counted}"
     if len(summary.classes) > _SHOWN_CLASSES:
         yield "  …", f"{len(summary.classes) - _SHOWN_CLASSES} more classes are in summary.json"
     first = next(iter(summary.metrics), "")
     for name, values in summary.slices.items():
-        yield f"  {name}", f"{first} {values[first]:.4f} on {values['rows']:.0f} rows"
+        yield f"  {name}", f"{first} {_number(values[first])} on {values['rows']:.0f} rows"
     if summary.anomalies_allowed:
         yield "anomalies", "[yellow]allowed by --allow-anomalies[/]"
     if summary.blessed is not None:
@@ -210,6 +211,10 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
     yield "time", f"{summary.seconds:.0f} s, {cached} of {len(summary.steps)} steps cached"
     if summary.log:
         yield "log", from_here(summary.log)
+
+
+def _number(value: float) -> str:
+    return "undefined" if math.isnan(value) else f"{value:.4f}"
 
 
 def _by_settings(counts: dict[str, int]) -> str:

@@ -127,6 +127,7 @@ class RunRecord:
             self.verdict = verdict = Verdict.from_json(Path(outputs["evaluation"].uri, VERDICT).read_text())
             tracker.log_verdict(verdict)
             summary.metrics, summary.slices, summary.classes = verdict.metrics, verdict.slices, verdict.classes
+            summary.undefined = verdict.undefined
             summary.blessed, summary.reasons = verdict.blessed, verdict.reasons
             summary.baseline["pushed"] = verdict.baseline_metrics
         elif step == "ServeCheck":
