@@ -105,6 +105,8 @@ class RunRecord:
         if step == "Ingest":
             report = json.loads(Path(outputs["report"].uri, "report.json").read_text())
             tracker.log_data(report)
+            for note in report.get("notes", ()):
+                self._say(note)
             summary.rows = {
                 "read": report["rows"],
                 **report["kept"],
