@@ -22,6 +22,7 @@ from components.baselines.measuring import Measured, measure_baselines
 from components.held_out.rows import HeldOutRows
 from components.held_out.writer import row_evaluator
 from components.metrics import PER_CLASS
+from components.undefined import undefined_metrics
 from components.verdict import LENGTH, OVERALL, ROWS, Slices, Verdict, check_metrics, judge, length_slice, slice_name
 from models.score_families import family_of
 from models.scores import OF_CLASSES
@@ -91,7 +92,8 @@ def evaluate(
         )
     slices, confusion, classes = _results(output, name, task, len(labels))
     baseline_slices = _results(output, "baseline", task, len(labels))[0] if baseline else {}
-    reasons = judge(slices, baseline_slices, settings, task)
+    undefined = undefined_metrics(slices[OVERALL], task, confusion, labels, classes)
+    reasons = judge(slices, baseline_slices, settings, task, undefined)
     simple = Measured()
     if settings.baselines and train:
         rows = HeldOutRows.read(output)
@@ -108,6 +110,7 @@ def evaluate(
         confusion=confusion,
         labels=list(labels),
         per_class=classes,
+        undefined=undefined,
         less_is_better=[name for name in slices[OVERALL] if name != ROWS and task.metrics[name].better == "lower"],
         baselines=simple.metrics,
         baseline_seconds=simple.seconds,

@@ -46,8 +46,8 @@ def _mean_computations(
     place = {"model_name": model_name, "output_name": output_name, "example_weighted": example_weighted}
     sums, key = (metric_types.MetricKey(name=each, **place) for each in ("_class_means", name))
     at = list(OF_CLASSES).index(of)
-    # Where no row has a weight there is nothing to divide by, and Keras says 0.
-    mean = lambda total: {key: float(total[at] / total[-1]) if total[-1] else 0.0}  # noqa: E731
+    # Keras says 0 where no row has a weight; what was measured on nothing is undefined.
+    mean = lambda total: {key: float(total[at] / total[-1]) if total[-1] else float("nan")}  # noqa: E731
     added = metric_types.MetricComputation(keys=[sums], preprocessors=None, combiner=AddClasses(sums, eval_config))
     return [added, _derived([key], sums, mean)]
 

@@ -7,10 +7,12 @@ value, the bound and the slice, and small slices are shown but not judged.
 from __future__ import annotations
 
 import json
+import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
+from components.json_numbers import with_nan, without_nan
 from models.scores import per_class
 from models.task import Task
 from pipeline.config import EvaluationConfig
@@ -40,6 +42,8 @@ class Verdict:
     labels: list[str] = field(default_factory=list)
     per_class: Slices = field(default_factory=dict)
     """Scores of each class where they do not follow from the confusion matrix, as of entities."""
+    undefined: dict[str, str] = field(default_factory=dict)
+    """Metrics that the evaluation examples do not determine, whose value is NaN (null in JSON): why."""
     less_is_better: list[str] | None = None
     """Metrics that are better where they are lower; None in the verdicts of older versions, which did not say."""
     baselines: Slices = field(default_factory=dict)
@@ -56,11 +60,16 @@ class Verdict:
         return self.per_class or (per_class(self.confusion, self.labels) if self.confusion else {})
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1)
+        return json.dumps(without_nan(asdict(self)), indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> Verdict:
-        return cls(**json.loads(text))
+        found = json.loads(text)
+        for name in ("metrics", "baseline_metrics"):
+            found[name] = with_nan(found.get(name, {}))
+        for name in ("slices", "per_class"):
+            found[name] = {key: with_nan(values) for key, values in found.get(name, {}).items()}
+        return cls(**found)
 
 
 def check_metrics(task: Task, settings: EvaluationConfig, classes: int = 0) -> None:
@@ -82,8 +91,22 @@ def check_metrics(task: Task, settings: EvaluationConfig, classes: int = 0) -> N
             )
 
 
-def judge(slices: Slices, baseline: Slices, settings: EvaluationConfig, task: Task) -> list[str]:
-    """Every bound that is not kept, as a sentence; none means blessed."""
+def judge(
+    slices: Slices,
+    baseline: Slices,
+    settings: EvaluationConfig,
+    task: Task,
+    undefined: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Every bound that is not kept, as a sentence; none means blessed.
+
+    A metric that is undefined on all rows meets no threshold. On a slice it is shown and not judged, like a slice that is
+    too small: that a slice has one class only is no fault of the model.
+
+    Args:
+      undefined: metrics that are undefined on all rows -> why.
+    """
+    why = undefined or {}
 
     def fails(metric: str, value: float, bound: float) -> str | None:
         """How a value fails its bound, so that NaN does too; None if it keeps it."""
@@ -94,10 +117,12 @@ def judge(slices: Slices, baseline: Slices, settings: EvaluationConfig, task: Ta
     reasons = []
     for metric, bound in settings.thresholds.items():
         value = slices[OVERALL][metric]
+        if math.isnan(value):
+            reasons.append(_is_undefined(metric, bound, why))
+            continue
         if side := fails(metric, value, bound):
             reasons.append(f"{metric} {value:.4f} is {side} its bound {bound:g} on {OVERALL}")
-        if baseline:
-            before = baseline[OVERALL][metric]
+        if baseline and not math.isnan(before := baseline[OVERALL][metric]):
             allowed = settings.max_drop if task.metrics[metric].better == "higher" else -settings.max_drop
             if side := fails(metric, value, before - allowed):
                 reasons.append(
@@ -107,26 +132,42 @@ def judge(slices: Slices, baseline: Slices, settings: EvaluationConfig, task: Ta
     if baseline and settings.must_beat:
         reasons += _not_beaten(slices[OVERALL], baseline[OVERALL], settings, task)
     for metric, bound in settings.slice_thresholds.items():
-        for name, values in slices.items():
-            side = fails(metric, values[metric], bound)
-            if name != OVERALL and values[ROWS] >= settings.min_slice_rows and side:
+        judged = {
+            name: values for name, values in slices.items() if name != OVERALL and values[ROWS] >= settings.min_slice_rows
+        }
+        if math.isnan(slices[OVERALL][metric]):
+            if judged and metric not in settings.thresholds:
+                reasons.append(_is_undefined(metric, bound, why))
+            continue
+        for name, values in judged.items():
+            if not math.isnan(values[metric]) and (side := fails(metric, values[metric], bound)):
                 reasons.append(
                     f"{metric} {values[metric]:.4f} is {side} its bound {bound:g} on {name} ({values[ROWS]:.0f} rows)"
                 )
     return reasons
 
 
+def _is_undefined(metric: str, bound: float, why: Mapping[str, str]) -> str:
+    reason = why.get(metric, "its value is NaN; check the evaluation examples")
+    return f"{metric} is undefined: {reason}, or set a threshold on another metric than {metric} (now {bound:g})"
+
+
 def _not_beaten(values: dict[str, float], before: dict[str, float], settings: EvaluationConfig, task: Task) -> list[str]:
-    """Why a model does not beat the one that is pushed now: a metric is worse, or none is better. NaN beats nothing."""
+    """Why a model does not beat the one that is pushed now: a metric is worse, or none is better. NaN beats nothing, and is
+    beaten by any number."""
 
     def gain(metric: str) -> float:
+        if math.isnan(before[metric]) and not math.isnan(values[metric]):
+            return math.inf
         difference = values[metric] - before[metric]
         return difference if task.metrics[metric].better == "higher" else -difference
 
-    worse = [metric for metric in settings.thresholds if not gain(metric) >= 0]
-    if not worse and any(gain(metric) > 0 for metric in settings.thresholds):
+    # What is undefined is refused already, in a sentence of its own.
+    defined = [metric for metric in settings.thresholds if not math.isnan(values[metric])]
+    worse = [metric for metric in defined if not gain(metric) >= 0]
+    if not worse and any(gain(metric) > 0 for metric in defined):
         return []
-    shown = worse or list(settings.thresholds)
+    shown = worse or defined
     how = "is worse than" if worse else "does not beat"
     return [
         f"{metric} {values[metric]:.4f} {how} {before[metric]:.4f} of the model that is pushed now, on {OVERALL}"

@@ -35,12 +35,12 @@ def ranks(questions: Any, candidates: Any, names: np.ndarray) -> np.ndarray:
 
 def reciprocal_rank(places: np.ndarray) -> float:
     """Mean of 1 / place."""
-    return float(np.mean(1 / places)) if len(places) else 0.0
+    return float(np.mean(1 / places)) if len(places) else float("nan")
 
 
 def recall_at(most: int) -> Callable[[np.ndarray], float]:
     """Share of the questions whose own candidate is among the first so many."""
-    return lambda places: float(np.mean(places <= most)) if len(places) else 0.0
+    return lambda places: float(np.mean(places <= most)) if len(places) else float("nan")
 
 
 OF_RANKS: Mapping[str, Callable[[np.ndarray], float]] = {

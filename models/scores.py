@@ -1,8 +1,10 @@
 """Scores that TFMA has not, as plain functions of a confusion matrix, of decisions, values, entities or
 answers.
 
-They agree with scikit-learn, scipy and seqeval: what would be divided by zero is 0 for a score of classes, and no number
-for a correlation of values that are all equal.
+They agree with scikit-learn, scipy and seqeval wherever the evaluation examples can tell a good model from a bad one. Where
+they cannot (one class only, no entity, labels that are all equal) a score is undefined, which is NaN: 1 or 0 would read as
+if the model had been measured. What is missing from the predictions instead, as a class that is never predicted, is the
+model's doing and counts as 0.
 """
 
 from __future__ import annotations
@@ -20,8 +22,11 @@ Confusion = np.ndarray
 
 
 def matthews(confusion: Confusion) -> float:
-    """Matthews' correlation of any number of classes: 0 for what chance, or always one answer, gives."""
+    """Matthews' correlation of any number of classes: 0 for what chance, or always one answer, gives; undefined where the
+    examples have fewer than two classes."""
     counts = np.asarray(confusion, float)
+    if _true_classes(counts) < 2:
+        return math.nan
     true, predicted, total = counts.sum(axis=1), counts.sum(axis=0), counts.sum()
     covariance = np.trace(counts) * total - true @ predicted
     spread = (total**2 - predicted @ predicted) * (total**2 - true @ true)
@@ -29,27 +34,36 @@ def matthews(confusion: Confusion) -> float:
 
 
 def f1(confusion: Confusion) -> float:
-    """F1 of the last class: of two, the one that is looked for."""
-    return float(_of_each(confusion)["f1"][-1])
+    """F1 of the last class: of two, the one that is looked for. Undefined where the examples have one class only: always
+    predicting it would give 1."""
+    return float(_of_each(confusion)["f1"][-1]) if _true_classes(confusion) > 1 else math.nan
 
 
 def macro_f1(confusion: Confusion) -> float:
-    """Mean of the F1 of each class that occurs, as true or as predicted: every class counts the same."""
+    """Mean of the F1 of each class that occurs, as true or as predicted: every class counts the same. Undefined where the
+    examples have fewer than two classes."""
     counts = np.asarray(confusion, float)
     occurs = counts.sum(axis=1) + counts.sum(axis=0) > 0
-    return float(_of_each(counts)["f1"][occurs].mean()) if occurs.any() else 0.0
+    return float(_of_each(counts)["f1"][occurs].mean()) if _true_classes(counts) > 1 else math.nan
 
 
 def micro_f1(confusion: Confusion) -> float:
     """F1 over the answers of all classes together: every row counts the same."""
     counts = np.asarray(confusion, float)
-    return float(np.trace(counts) / counts.sum()) if counts.any() else 0.0
+    return float(np.trace(counts) / counts.sum()) if counts.any() else math.nan
+
+
+def _true_classes(confusion: Confusion) -> int:
+    """How many classes the examples have."""
+    return int((np.asarray(confusion).sum(axis=1) > 0).sum())
 
 
 def per_class(confusion: Sequence[Sequence[int]], labels: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Precision, recall and F1 of each class, and the rows that it has."""
+    """Precision, recall and F1 of each class, and the rows that it has; without a row the scores are undefined."""
     scores = _of_each(np.asarray(confusion, float))
-    return {label: {name: float(values[at]) for name, values in scores.items()} for at, label in enumerate(labels)}
+    each = {label: {name: float(values[at]) for name, values in scores.items()} for at, label in enumerate(labels)}
+    nothing = {**dict.fromkeys(scores, math.nan), "rows": 0.0}
+    return {label: found if found["rows"] else nothing for label, found in each.items()}
 
 
 def _of_each(confusion: Confusion) -> dict[str, np.ndarray]:
@@ -130,24 +144,25 @@ class Decisions:
     def of_classes(self, labels: Sequence[str]) -> dict[str, dict[str, float]]:
         """Precision, recall and F1 of each class, and the rows that it is true of."""
         return {
-            label: {**_precision_recall_f1(*counts), "rows": float(counts[2])}
+            label: {**_of_class(*counts), "rows": float(counts[2])}
             for label, counts in zip(labels, self.counts, strict=True)
         }
 
 
 def decisions_micro_f1(sums: Decisions) -> float:
-    """F1 over the decisions of all classes together."""
-    return _precision_recall_f1(*sums.counts.sum(axis=0))["f1"]
+    """F1 over the decisions of all classes together; undefined where no class is true of any row."""
+    return _of_class(*sums.counts.sum(axis=0))["f1"]
 
 
 def decisions_macro_f1(sums: Decisions) -> float:
-    """Mean of the F1 of all classes; that of one which is never true nor taken for true is 0."""
-    return float(np.mean([_precision_recall_f1(*counts)["f1"] for counts in sums.counts]))
+    """Mean of the F1 of each class that occurs, as true or as taken for true; undefined where none is true of any row."""
+    each = [_precision_recall_f1(*counts)["f1"] for counts in sums.counts if counts.any()]
+    return float(np.mean(each)) if sums.counts[:, 2].any() else math.nan
 
 
 def subset_accuracy(sums: Decisions) -> float:
     """Share of the rows of which every class is right."""
-    return sums.exact / sums.rows if sums.rows else 0.0
+    return sums.exact / sums.rows if sums.rows else math.nan
 
 
 def decisions_cross_entropy(sums: Decisions) -> float:
@@ -196,7 +211,7 @@ class Entities:
     def of_types(self) -> dict[str, dict[str, float]]:
         """Precision, recall and F1 of each type, and how many of it there are."""
         return {
-            name: {**_precision_recall_f1(*counts), "entities": float(counts[2])}
+            name: {**_of_class(*counts), "entities": float(counts[2])}
             for name, counts in zip(self.types, self.counts, strict=True)
         }
 
@@ -209,13 +224,19 @@ def _precision_recall_f1(hits: float, answered: float, true: float) -> dict[str,
     }
 
 
+def _of_class(hits: float, answered: float, true: float) -> dict[str, float]:
+    """The same, undefined where there is nothing to be found."""
+    scores = _precision_recall_f1(hits, answered, true)
+    return scores if true else dict.fromkeys(scores, math.nan)
+
+
 def entity_score(name: str) -> Callable[[Entities], float]:
-    """Precision, recall or F1 over the entities of all types together."""
-    return lambda found: _precision_recall_f1(*found.counts.sum(axis=0))[name]
+    """Precision, recall or F1 over the entities of all types together; undefined where there is none."""
+    return lambda found: _of_class(*found.counts.sum(axis=0))[name]
 
 
 def word_accuracy(found: Entities) -> float:
-    return found.right / found.words if found.words else 0.0
+    return found.right / found.words if found.words else math.nan
 
 
 def is_right(labels: np.ndarray, shares: np.ndarray) -> np.ndarray:

@@ -176,15 +176,16 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
         if metric == "accuracy" and majority:
             yield metric, f"{value:.4f}   (always answering {majority['label']!r}: {majority['accuracy']:.4f})"
         elif metric != "rows":
-            yield metric, "no row to measure it by" if math.isnan(value) else f"{value:.4f}"
+            why = summary.undefined.get(metric)
+            yield metric, f"undefined: {why}" if why else _number(value)
     for name, found in summary.baselines.items():
         metric, value = next(iter(found.items()))
-        yield "  baseline", f"{name}: {metric} {value:.4f}"
+        yield "  baseline", f"{name}: {metric} {_number(value)}"
     before = summary.baseline.get("pushed")
     if before:
-        yield "pushed before", "  ".join(f"{name} {value:.4f}" for name, value in before.items() if name != "rows")
+        yield "pushed before", "  ".join(f"{name} {_number(value)}" for name, value in before.items() if name != "rows")
     for name, values in _shown_classes(summary.classes).items():
-        scores = "  ".join(f"{score} {values[score]:.4f}" for score in ("precision", "recall", "f1"))
+        scores = "  ".join(f"{score} {_number(values[score])}" for score in ("precision", "recall", "f1"))
         counted = list(values)[-1]
         yield f"  class {name}", f"{scores}  on {values[counted]:.0f} {counted}"
     if len(summary.classes) > _SHOWN_CLASSES:
@@ -192,7 +193,7 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "  …", f"{rest} more, of a higher f1, in the report: bertline report --last"
     first = next(iter(summary.metrics), "")
     for name, values in summary.slices.items():
-        yield f"  {name}", f"{first} {values[first]:.4f} on {values['rows']:.0f} rows"
+        yield f"  {name}", f"{first} {_number(values[first])} on {values['rows']:.0f} rows"
     if summary.anomalies_allowed:
         yield "anomalies", "[yellow]allowed by --allow-anomalies[/]"
     if summary.blessed is not None:
@@ -225,6 +226,10 @@ def _shown_classes(classes: Mapping[str, Mapping[str, float]]) -> Mapping[str, M
         return classes
     worst = sorted(classes, key=lambda name: -1 if math.isnan(classes[name]["f1"]) else classes[name]["f1"])
     return {name: classes[name] for name in worst[:_WORST_CLASSES]}
+
+
+def _number(value: float) -> str:
+    return "undefined" if math.isnan(value) else f"{value:.4f}"
 
 
 def _by_settings(counts: dict[str, int]) -> str:

@@ -126,7 +126,7 @@ def _change(values: dict[str, Any]) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "no number" if value is None else f"{value:.4f}"
+    return "undefined" if value is None else f"{value:.4f}"
 
 
 def _facts(report: PruneReport) -> Iterator[tuple[str, str]]:

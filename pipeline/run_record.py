@@ -105,6 +105,8 @@ class RunRecord:
         if step == "Ingest":
             report = json.loads(Path(outputs["report"].uri, "report.json").read_text())
             tracker.log_data(report)
+            for note in report.get("notes", ()):
+                self._say(note)
             summary.rows = {
                 "read": report["rows"],
                 **report["kept"],
@@ -131,6 +133,7 @@ class RunRecord:
             self.verdict = verdict = Verdict.from_json(Path(outputs["evaluation"].uri, VERDICT).read_text())
             tracker.log_verdict(verdict)
             summary.metrics, summary.slices, summary.classes = verdict.metrics, verdict.slices, verdict.classes
+            summary.undefined = verdict.undefined
             summary.blessed, summary.reasons = verdict.blessed, verdict.reasons
             summary.baseline["pushed"] = verdict.baseline_metrics
             summary.baselines, summary.baseline_seconds = verdict.baselines, verdict.baseline_seconds

@@ -110,7 +110,7 @@ def number(value: float | None, signed: bool = False) -> str:
     if value is None:
         return "–"
     if math.isnan(value):
-        return "no number"
+        return "undefined"
     return f"{value:+.4f}" if signed else f"{value:.4f}"
 
 

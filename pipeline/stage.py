@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from components import events
+from components.json_numbers import without_nan
 from components.tracking.process import sender_for
 from pipeline import environment
 from pipeline.config import Config
@@ -44,7 +45,7 @@ class Stage:
 
     def print_json(self, result: Any) -> None:
         self.console.quiet = False
-        self.console.print_json(json.dumps(result))
+        self.console.print_json(json.dumps(without_nan(result)))
 
     def _for_the_user(self, error: Exception) -> BertlineError:
         """The user's mistake behind an exception, or a pointer to the log."""

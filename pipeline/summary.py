@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from components.json_numbers import without_nan
 from components.publish import latest
 from pipeline.config import Config
 from pipeline.errors import BertlineError
@@ -29,6 +30,8 @@ class Summary:
     """At which the line stopped."""
     rows: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
+    undefined: dict[str, str] = field(default_factory=dict)
+    """Metrics that the evaluation examples do not determine: why. Their value is null in JSON."""
     slices: dict[str, dict[str, float]] = field(default_factory=dict)
     classes: dict[str, dict[str, float]] = field(default_factory=dict)
     """Class -> its precision, recall and f1, and its held-out rows; of a task that finds entities, their types."""
@@ -99,7 +102,7 @@ class Summary:
         """Replaces the workspace's summary in one go: a reader never sees half of it."""
         path = Path(config.workspace) / FILE_NAME
         unfinished = path.with_suffix(".part")
-        unfinished.write_text(json.dumps(asdict(self), indent=1) + "\n")
+        unfinished.write_text(json.dumps(without_nan(asdict(self)), indent=1) + "\n")
         os.replace(unfinished, path)
         return path
 

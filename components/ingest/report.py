@@ -11,6 +11,7 @@ from typing import Any
 
 from components.ingest.files import InputFile
 from components.ingest.filters import EXCLUDE, LeftOut
+from components.ingest.plan import Plan
 from components.ingest.records import UNREADABLE, BadRow, Row
 from components.ingest.rows import SPLITS, KeptRow
 from pipeline.config import DataConfig, LabelKind
@@ -36,6 +37,8 @@ class Tally:
     """Of each split, the sum of its rows' hashes: the same whatever the order in which they are read."""
     labels: dict[str, Counter[str]] = field(default_factory=lambda: {split: Counter() for split in SPLITS})
     incomplete: Counter[str] = field(default_factory=Counter)
+    moved: Counter[str] = field(default_factory=Counter)
+    """Rows of each split that a hash alone would have put on the other side."""
     places: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     """The first incomplete rows, by what they lack."""
     unreadable: list[str] = field(default_factory=list)
@@ -57,16 +60,29 @@ class Tally:
                 self.incomplete[what] += 1
                 self._add_places(what, [(row.file, row.line)])
 
-    def add_example(self, split: str, example: bytes) -> None:
-        self.digests[split] += int.from_bytes(hashlib.sha256(example).digest()[:16], "big")
+    def add_example(self, split: str, example: bytes, count: int = 1) -> None:
+        self.digests[split] += count * int.from_bytes(hashlib.sha256(example).digest()[:16], "big")
+
+    def take_back(self, split: str, labels: Sequence[str], example: bytes) -> None:
+        """A row that was counted as kept, and is not, or not on this side."""
+        self._keep(split, labels, example, -1)
+
+    def move(self, split: str, labels: Sequence[str], example: bytes) -> None:
+        """A row that was counted on the other side."""
+        self._keep(split, labels, example, 1)
+        self.moved[split] += 1
+
+    def _keep(self, split: str, labels: Sequence[str], example: bytes, count: int) -> None:
+        self.kept[split] += count
+        self.add_example(split, example, count)
+        for label in labels:
+            self._count_label(split, label, count)
 
     def merge(self, other: Tally) -> None:
         self.rows += other.rows
-        self.left_out += other.left_out
-        self.reasons += other.reasons
-        self.kept += other.kept
-        self.digests += other.digests
-        self.incomplete += other.incomplete
+        # Not +=, which drops what is below zero: rows that change sides are taken back.
+        for name in ("left_out", "reasons", "kept", "digests", "incomplete", "moved"):
+            getattr(self, name).update(getattr(other, name))
         self.unreadable = sorted(self.unreadable + other.unreadable)
         for split, counts in other.labels.items():
             for label, count in counts.items():
@@ -82,7 +98,11 @@ class Tally:
     def _add_places(self, what: str, places: Iterable[tuple[str, int]]) -> None:
         self.places[what] = sorted([*self.places.get(what, []), *places])[:_FIRST_PLACES]
 
-    def as_report(self, files: Sequence[InputFile]) -> dict[str, Any]:
+    def as_report(self, files: Sequence[InputFile], plan: Plan | None = None) -> dict[str, Any]:
+        labels = {
+            split: {label: count for label, count in sorted(counts.items()) if count}
+            for split, counts in self.labels.items()
+        }
         return {
             "files": [path for file in files for path in file.paths],
             "rows": self.rows,
@@ -93,7 +113,11 @@ class Tally:
             "quarantined": self.reasons.total(),
             "reasons": dict(sorted(self.reasons.items())),
             "unreadable": self.unreadable,
-            "labels": {split: dict(sorted(counts.items())) for split, counts in self.labels.items()},
+            "labels": labels,
+            "moved": {split: self.moved[split] for split in SPLITS if self.moved[split]},
+            "conflicts": plan.conflicts if plan else 0,
+            "rare": list(plan.moves.rare) if plan else [],
+            "duplicates_skipped": plan.too_many if plan else False,
             "incomplete": {
                 what: {"rows": count, "first": [f"{file}:{line}" for file, line in self.places[what]]}
                 for what, count in sorted(self.incomplete.items())

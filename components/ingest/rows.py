@@ -52,19 +52,27 @@ def is_excluded(row: Row, data: DataConfig) -> bool:
     return any(row.values.get(column) in values for column, values in data.exclude.items())
 
 
+def hash_of(key: str) -> int:
+    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big")
+
+
 def hashed_split(key: str, eval_share: float) -> Split:
-    """The same key is always on the same side, on every machine and however many rows there are."""
-    bucket = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big")
-    return "eval" if bucket < eval_share * 2**64 else "train"
+    """The same key is always on the same side, on every machine and however many rows there are; where a class has too few
+    or too many evaluation examples by it, `strata.py` moves some."""
+    return "eval" if hash_of(key) < eval_share * 2**64 else "train"
+
+
+def split_key(row: Row, data: DataConfig) -> str:
+    """What is hashed of a row: its group or, without one, its text."""
+    key = row.values.get(data.split.group) if data.split.group is not None else None
+    return key or "\0".join(row.values.get(column) or "" for column in data.text_columns.values())
 
 
 def split_of(row: Row, data: DataConfig) -> Split | BadRow:
-    """The side of a row whose file holds both sides. A row without a group goes by its text."""
+    """The side of a row whose file holds both sides."""
     split = data.split
     if split.column is None:
-        key = row.values.get(split.group) if split.group is not None else None
-        texts = "\0".join(row.values.get(column) or "" for column in data.text_columns.values())
-        return hashed_split(key or texts, split.eval_share)
+        return hashed_split(split_key(row, data), split.eval_share)
     value = row.values.get(split.column)
     if value is not None and value in split.train:
         return "train"

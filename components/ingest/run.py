@@ -9,18 +9,21 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import apache_beam as beam
 import tensorflow as tf
 from apache_beam.io.filesystems import FileSystems
 
 from components.ingest.files import InputFile, raw_bytes
+from components.ingest.notes import notes
+from components.ingest.plan import MakePlan, Plan, Seen
 from components.ingest.readers import check_inputs, needed_columns, read
-from components.ingest.records import BadRow
+from components.ingest.records import BadRow, Row
 from components.ingest.report import MAX_QUARANTINED, Tally, judge, quarantine_lines
 from components.ingest.rows import Features, KeptRow, sort_row
-from components.ingest.spill import ORDER_BYTES, Shard, Spill, in_order
+from components.ingest.shards import write_shard
+from components.ingest.spill import ORDER_BYTES, Spill
 from pipeline.config import DataConfig, LabelKind
 
 SHARD_BYTES = 32 * 2**20
@@ -36,6 +39,7 @@ class ReadFile(beam.DoFn):
 
     BAD_ROWS = "bad_rows"
     TALLIES = "tallies"
+    SEEN = "seen"
 
     def __init__(
         self,
@@ -49,12 +53,12 @@ class ReadFile(beam.DoFn):
         self._data, self._spill_folder = data, spill_folder
         self._columns = list(needed_columns(data, slices, lists))
         self._label: LabelKind = label
-        self._slices = tuple(slices)
+        self._slices, self._lists = tuple(slices), tuple(lists)
         self._shards = shards
 
     def process(self, numbered: tuple[int, InputFile]) -> Iterator[Any]:
         index, file = numbered
-        tally, quarantined, spill = Tally(), 0, Spill(self._spill_folder)
+        tally, seen, quarantined, spill = Tally(), Seen(), 0, Spill(self._spill_folder)
         for row in read(file, self._data, self._columns):
             result = row if isinstance(row, BadRow) else sort_row(row, self._data, file.split, self._slices, self._label)
             tally.add(row, result)
@@ -68,8 +72,10 @@ class ReadFile(beam.DoFn):
                 shard = int.from_bytes(order[-4:], "big") % self._shards
                 example = make_example(result.features)
                 tally.add_example(result.split, example)
-                spill.add((result.split, shard), order, example)
-        yield from spill.close()
+                bucket, digest = seen.add(cast(Row, row), result, self._data, self._label, self._lists)
+                spill.add((result.split, shard), order, example, bucket, digest)
+        yield from ((shard, (split, path)) for (split, shard), path in spill.close())
+        yield beam.pvalue.TaggedOutput(self.SEEN, seen)
         yield beam.pvalue.TaggedOutput(self.TALLIES, tally)
 
 
@@ -125,15 +131,9 @@ class FirstBadRows(beam.CombineFn):
         return heapq.nsmallest(MAX_QUARANTINED, rows, key=lambda bad: (bad.file, bad.line))
 
 
-def write_shard(keyed: tuple[Shard, Iterable[str]], examples_uri: str, shards: int) -> None:
-    """One gzipped TFRecord file, named as TFX's own ExampleGen names it."""
-    (split, shard), paths = keyed
-    folder = os.path.join(examples_uri, f"Split-{split}")
-    tf.io.gfile.makedirs(folder)
-    path = os.path.join(folder, f"data_tfrecord-{shard:05d}-of-{shards:05d}.gz")
-    with tf.io.TFRecordWriter(path, tf.io.TFRecordOptions(compression_type="GZIP")) as writer:
-        for example in in_order(paths):
-            writer.write(example)
+def report_text(tally: Tally, plan: Plan, files: Sequence[InputFile], label: LabelKind) -> str:
+    report = tally.as_report(files, plan)
+    return json.dumps({**report, "notes": list(notes(report, label))}, ensure_ascii=False, indent=2)
 
 
 def write_text(text: str, path: str) -> None:
@@ -185,13 +185,15 @@ def ingest(
             | "Spread" >> beam.Reshuffle()
             | "Read"
             >> beam.ParDo(ReadFile(data, slices, shards, spill, label, lists)).with_outputs(
-                ReadFile.BAD_ROWS, ReadFile.TALLIES, main="pieces"
+                ReadFile.BAD_ROWS, ReadFile.TALLIES, ReadFile.SEEN, main="pieces"
             )
         )
-        _ = (
+        made = read_files[ReadFile.SEEN] | "Plan" >> beam.CombineGlobally(MakePlan(data.split.eval_share))
+        plan = beam.pvalue.AsSingleton(made)
+        corrections = (
             read_files.pieces
             | "ByShard" >> beam.GroupByKey()
-            | "WriteShards" >> beam.Map(write_shard, examples_uri, shards)
+            | "WriteShards" >> beam.Map(write_shard, plan, examples_uri, shards, data, label)
         )
         _ = (
             read_files[ReadFile.BAD_ROWS]
@@ -200,9 +202,10 @@ def ingest(
             | "WriteQuarantine" >> beam.Map(write_text, quarantine_path)
         )
         _ = (
-            read_files[ReadFile.TALLIES]
+            (read_files[ReadFile.TALLIES], corrections)
+            | "AllTallies" >> beam.Flatten()
             | "MergeTallies" >> beam.CombineGlobally(MergeTallies())
-            | "Report" >> beam.Map(lambda tally: json.dumps(tally.as_report(files), ensure_ascii=False, indent=2))
+            | "Report" >> beam.Map(report_text, plan, files, label)
             | "WriteReport" >> beam.Map(write_text, report_path)
         )
     if tf.io.gfile.exists(spill):

@@ -49,6 +49,10 @@ class Data(Frozen):
     """Reason -> rows."""
     incomplete: dict[str, int] = {}
     """What rows lack -> rows; they are kept."""
+    notes: tuple[str, ...] = ()
+    """What nobody has to mend, in sentences: of classes that are hardly measured, of duplicates."""
+    moved: dict[str, int] = {}
+    """Split -> rows that changed to it so that classes are split alike."""
     labels: dict[str, dict[str, int]] = {}
     """Split -> label -> rows, of the most frequent ones; nothing where labels are no names."""
     labels_in_all: int = 0
@@ -102,6 +106,8 @@ def look(
         left_out=report.get("left_out", {}),
         quarantined=report.get("reasons", {}),
         incomplete={what: found["rows"] for what, found in report.get("incomplete", {}).items()},
+        notes=report.get("notes", ()),
+        moved=report.get("moved", {}),
         labels={split: {label: found[label] for label in frequent if label in found} for split, found in counts.items()},
         labels_in_all=len(totals),
         label_totals={split: sum(found.values()) for split, found in counts.items()},

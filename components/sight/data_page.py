@@ -37,6 +37,7 @@ def data_view(data: Data) -> dict[str, Any]:
     """All that the parts of `data_parts.html` show, ready to be shown."""
     return {
         "told": told(data),
+        "notes": data.notes,
         "rows": _rows(data),
         "judged": _judged(data),
         "anomalies": data.anomalies,
@@ -82,6 +83,10 @@ def _rows(data: Data) -> list[tuple[str, str]]:
         *counted(data.left_out),
         ("quarantined", f"{sum(data.quarantined.values()):,}"),
         *counted(data.quarantined),
+        *(
+            (f"moved {_SPLITS.get(split, split)}, for classes to be split alike", f"{n:,}")
+            for split, n in data.moved.items()
+        ),
         *((f"kept, with {what}", f"{rows:,}") for what, rows in data.incomplete.items()),
         ("files", files),
         *((f"digest of {split}", digest) for split, digest in data.digests.items()),

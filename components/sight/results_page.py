@@ -69,6 +69,11 @@ def shown(value: float | None, signed: bool = False) -> str:
     return f"{value:+.4f}" if signed else f"{value:.4f}"
 
 
+def measured(value: float | None) -> str:
+    """A metric that was to be measured: without a value it is undefined on these rows."""
+    return "undefined" if value is None else shown(value)
+
+
 def interval(low: float | None, high: float | None, signed: bool = False) -> str:
     return "" if low is None or high is None else f"[{shown(low, signed)}, {shown(high, signed)}]"
 
@@ -78,7 +83,7 @@ def _metric(score: Score, results: Results) -> dict[str, Any]:
     return {
         "name": score.metric,
         "is_lower": score.metric in results.less_is_better,
-        "value": shown(score.value),
+        "value": measured(score.value),
         "interval": interval(score.low, score.high),
         "bound": "" if score.bound is None else f"{score.bound:g}",
         "keeps": score.keeps,
@@ -145,7 +150,7 @@ def _slice_tables(results: Results, slices: Sequence[Slice]) -> Iterator[dict[st
             "begin": f"{scale.begin:.3g}",
             "end": f"{scale.end:.3g}",
             "overall": None if overall.value is None else scale.place(overall.value, _BAR),
-            "told": shown(overall.value),
+            "told": measured(overall.value),
             "bound": scale.place(bounds[0], _BAR) if bounds else None,
             "bound_told": f"{bounds[0]:g}" if bounds else "",
             "rows": [_slice_row(part, score, scale) for part, score in found],
@@ -157,7 +162,7 @@ def _slice_row(part: Slice, score: Score, scale: Any) -> dict[str, Any]:
         "name": part.name,
         "count": f"{part.rows:,}",
         "is_small": not part.judged,
-        "value": shown(score.value),
+        "value": measured(score.value),
         "interval": interval(score.low, score.high),
         "keeps": score.keeps,
         "bar": whisker(scale, score.value, score.low, score.high, _BAR),
@@ -168,7 +173,7 @@ def _classes(classes: Mapping[str, Mapping[str, float | None]]) -> list[dict[str
     found = []
     for name, scores in classes.items():
         *values, counted = scores.values()
-        found.append({"name": name, "cells": [*map(shown, values), "–" if counted is None else f"{counted:,.0f}"]})
+        found.append({"name": name, "cells": [*map(measured, values), "–" if counted is None else f"{counted:,.0f}"]})
     return found
 
 

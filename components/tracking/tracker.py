@@ -307,7 +307,7 @@ class Tracker:
         values = {
             f"{kind}/{key.removeprefix('eval_')}": value
             for key, value in record.items()
-            if key not in ("step", "total_steps") and not math.isnan(value)  # a task without right and wrong answers
+            if key not in ("step", "total_steps")
         }
         self._log(values, record["step"])
 
@@ -336,7 +336,9 @@ class Tracker:
         repeated = self._recorded_before.has
         time_now = now()
         metrics = [
-            [valid_name(name), float(value), time_now, step] for name, value in values.items() if not repeated(name, step)
+            [valid_name(name), float(value), time_now, step]
+            for name, value in values.items()
+            if not math.isnan(value) and not repeated(name, step)  # what is undefined is no point of a curve
         ]
         if metrics:
             self._append({"do": "metrics", "metrics": metrics})

@@ -23,10 +23,15 @@ class SplitConfig(Frozen):
     """Which rows are trained on and which are held out, when one `data.path` holds both."""
 
     eval_share: float = Field(default=0.1, gt=0, lt=1)
-    """Share of the rows that is held out, chosen by a hash, so that a row never changes sides between runs."""
+    """Fraction of the rows that become evaluation examples, chosen by a hash, so that the same rows give the same split;
+    `stratify` says where a row may change sides when there are more."""
     group: str | None = None
     """Column whose equal values stay on one side (a user, a document, the first text of pairs). Without it the text
     itself is hashed, so that the same text, or pair of texts, never stands on both sides."""
+    stratify: bool = True
+    """Whether classes are split alike: where the hash alone holds out too few or too many rows of a class, those nearest to
+    the threshold change sides, and a class with fewer than three different texts is in training only. Splits by `column`,
+    by `group` and by files stay as they are."""
     column: str | None = None
     """Column that says which split a row belongs to; takes the place of hashing."""
     train: tuple[str, ...] = ("train",)
@@ -95,6 +100,9 @@ class DataConfig(Frozen):
     """Of the task translation: leave out training rows of which one side has more than so many times the words of the
     other, for they are hardly translations. A Chinese or Japanese character counts as a word. 9 by default."""
     split: SplitConfig = SplitConfig()
+    duplicates: Literal["remove", "keep"] = "remove"
+    """What becomes of training rows with the text of an evaluation example (but for case, accents, punctuation and spaces):
+    they are left out and counted, or kept. The evaluation examples stay as they are, so that metrics remain comparable."""
     incomplete: Literal["stop", "quarantine"] = "stop"
     """A row with an empty text or no label stops the line before training, or goes to the quarantine file."""
     max_bad_share: float = Field(default=0.01, ge=0, le=1)

@@ -10,7 +10,7 @@ from typing import Any
 from components.sight.data_page import data_view
 from components.sight.page import SCRIPT, Page
 from components.sight.page import render as rendered
-from components.sight.results_page import interval, results_view, shown
+from components.sight.results_page import interval, measured, results_view, shown
 from pipeline.compare.curves import Curve, Point
 from pipeline.compare.page import chart_data, drawn_run
 from pipeline.report.values import Against, Cost, Model, Report, Study
@@ -90,7 +90,7 @@ def _head(report: Report) -> Iterator[tuple[str, str]]:
     if report.results:
         first = report.results.scores[0] if report.results.scores else None
         if first:
-            yield first.metric, f"{shown(first.value)} {interval(first.low, first.high)}".strip()
+            yield first.metric, f"{measured(first.value)} {interval(first.low, first.high)}".strip()
 
 
 def _study(study: Study) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from components.sight.data_page import told
-from components.sight.results_page import interval, shown
+from components.sight.results_page import interval, measured, shown
 from pipeline.report.values import Report
 from pipeline.report.wording import duration, size, verdict
 from pipeline.runs import plain
@@ -40,10 +40,10 @@ def _facts(report: Report) -> Iterator[tuple[str, str]]:
     for score in results.scores if results else ():
         bound = "" if score.bound is None else f"  bound {score.bound:g} {'kept' if score.keeps else 'not kept'}"
         before = "" if score.before is None else f"  pushed before {shown(score.before)}"
-        yield score.metric, f"{shown(score.value)} {interval(score.low, score.high)}".rstrip() + bound + before
+        yield score.metric, f"{measured(score.value)} {interval(score.low, score.high)}".rstrip() + bound + before
     for name, found in results.baselines.items() if results else ():
         metric, value = next(iter(found.items()))
-        yield f"baseline {name}", f"{metric} {shown(value)}"
+        yield f"baseline {name}", f"{metric} {measured(value)}"
     if report.model.parameters is not None:
         yield "model", f"{report.model.parameters:,} parameters, {size(report.model.bytes)}"
     yield "time", duration(head.seconds)

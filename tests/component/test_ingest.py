@@ -241,10 +241,10 @@ def test_questions_are_split_by_their_article_and_keep_their_answers(tmp_path):
 
 
 def test_parallel_files_become_examples_of_two_texts_and_long_ones_are_left_out_of_training(tmp_path):
-    for split, count in (("train", 30), ("val", 6)):
+    for split, numbers in (("train", range(30)), ("val", range(30, 36))):
         sides = {"en": "a dog of number {}", "de": "ein Hund der Nummer {}"}
         for language, text in sides.items():
-            lines = [text.format(at) + " und" * (at % 3 == 0) * (language == "de") * 50 for at in range(count)]
+            lines = [text.format(at) + " und" * (at % 3 == 0) * (language == "de") * 50 for at in numbers]
             (tmp_path / f"{split}.{language}.bz2").write_bytes(bz2.compress("\n".join(lines).encode()))
     data = DataConfig(
         train=str(tmp_path / "train.en.bz2"),

@@ -77,7 +77,7 @@ def test_a_name_cannot_speak_to_the_terminal():
 
 @pytest.mark.parametrize(
     ("value", "signed", "told"),
-    [(0.5, False, "0.5000"), (0.5, True, "+0.5000"), (math.nan, True, "no number"), (None, True, "–")],
+    [(0.5, False, "0.5000"), (0.5, True, "+0.5000"), (math.nan, True, "undefined"), (None, True, "–")],
 )
 def test_what_is_no_number_is_told_as_such(value, signed, told):
     assert number(value, signed) == told

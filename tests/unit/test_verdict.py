@@ -1,7 +1,9 @@
+import json
 import math
 
 import pytest
 
+from components.undefined import undefined_metrics
 from components.verdict import OVERALL, Verdict, check_metrics, judge, length_slice
 from models.task import get_task
 from pipeline.config import EvaluationConfig
@@ -23,10 +25,49 @@ def test_a_model_within_all_bounds_is_blessed():
     assert judge({OVERALL: numbers(0.8), "10-19 words": numbers(0.7, 50)}, {}, SETTINGS, TASK) == []
 
 
-@pytest.mark.parametrize("value", [0.79, math.nan])
-def test_a_refusal_names_metric_value_bound_and_slice(value):
-    (reason,) = judge({OVERALL: numbers(value)}, {}, SETTINGS, TASK)
-    assert all(part in reason for part in ("accuracy", f"{value:.4f}", "0.8", "all rows"))
+def test_a_refusal_names_metric_value_bound_and_slice():
+    (reason,) = judge({OVERALL: numbers(0.79)}, {}, SETTINGS, TASK)
+    assert all(part in reason for part in ("accuracy", "0.7900", "0.8", "all rows"))
+
+
+BOTH_F1 = EvaluationConfig(thresholds={"f1": 0.5, "accuracy": 0.5}, slice_thresholds={"f1": 0.4}, min_slice_rows=10)
+
+
+def test_a_threshold_on_an_undefined_metric_refuses_once_and_says_why_and_what_to_do():
+    values = {"accuracy": 1.0, "f1": math.nan, "macro_f1": math.nan, "rows": 20}
+    undefined = undefined_metrics(values, TASK, [[20, 0], [0, 0]], ["no", "yes"], {})
+    assert list(undefined) == ["f1", "macro_f1"]
+    for before in ({}, {OVERALL: {"accuracy": 0.9, "f1": 0.9, "rows": 20}}):
+        (reason,) = judge({OVERALL: values, "source=web": values}, before, BOTH_F1, TASK, undefined)
+        assert reason.startswith("f1 is undefined: no evaluation example has the class 'yes'; add examples of it, or set a")
+        assert "threshold on another metric" in reason and "0.5" in reason and "nan" not in reason.lower().split()
+
+
+def test_a_slice_on_which_a_metric_is_undefined_is_shown_and_not_judged():
+    good, one_class = {"accuracy": 1.0, "f1": 0.9, "rows": 20}, {"accuracy": 1.0, "f1": math.nan, "rows": 20}
+    assert judge({OVERALL: good, "source=web": one_class}, {}, BOTH_F1, TASK) == []
+
+
+def test_an_undefined_metric_of_the_pushed_model_holds_nothing_back():
+    task = get_task("regression")
+    settings = EvaluationConfig(thresholds={"pearson": 0.1}, must_beat=True)
+    before = {OVERALL: {"pearson": math.nan, "rows": 9}}  # it predicts the same number whatever it is asked
+    assert judge({OVERALL: {"pearson": 0.5, "rows": 9}}, before, settings, task) == []
+
+
+@pytest.mark.parametrize(
+    ("task", "metric", "why"),
+    [
+        ("classification", "accuracy", "no evaluation example can be measured by it"),
+        ("regression", "pearson", "all equal"),
+        ("answering", "has_answer_f1", "no evaluation example has an answer"),
+        ("tagging", "f1", "no evaluation example has an entity"),
+        ("multilabel", "macro_f1", "no evaluation example has any class"),
+    ],
+)
+def test_why_a_metric_is_undefined_follows_from_what_it_measures(task, metric, why):
+    found = undefined_metrics({metric: math.nan, "rows": 0}, get_task(task), [], [], {})
+    assert why in found[metric]
 
 
 def test_a_poor_slice_is_refused_unless_it_is_small():
@@ -67,12 +108,27 @@ def test_a_verdict_survives_json():
     assert Verdict.from_json(verdict.to_json()) == verdict
 
 
+def test_what_is_undefined_is_null_in_json_and_nan_again_after_it():
+    undefined = {"f1": math.nan, "accuracy": 1.0}
+    verdict = Verdict(
+        blessed=True, reasons=[], metrics=undefined, slices={"a": undefined}, per_class={"PER": undefined},
+        undefined={"f1": "no evaluation example has the class 'yes'"},
+    )  # fmt: skip
+    text = verdict.to_json()
+    assert json.loads(text, parse_constant=pytest.fail)["metrics"] == {"f1": None, "accuracy": 1.0}
+    back = Verdict.from_json(text)
+    for found in (back.metrics, back.slices["a"], back.per_class["PER"]):
+        assert math.isnan(found["f1"]) and found["accuracy"] == 1.0
+    assert back.undefined == verdict.undefined
+
+
 def test_a_verdict_reports_each_class():
     verdict = Verdict(
         blessed=True, reasons=[], metrics={}, slices={}, confusion=[[3, 1], [0, 0]], labels=["common", "never seen"]
     )
     assert verdict.classes["common"] == {"precision": 1.0, "recall": 0.75, "f1": pytest.approx(6 / 7), "rows": 4.0}
-    assert verdict.classes["never seen"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0, "rows": 0.0}
+    never_seen = {"precision": math.nan, "recall": math.nan, "f1": math.nan, "rows": 0.0}
+    assert verdict.classes["never seen"] == pytest.approx(never_seen, nan_ok=True)
     assert Verdict(blessed=True, reasons=[], metrics={}, slices={}).classes == {}
 
 
