@@ -26,7 +26,7 @@ def _shares(given: Given) -> dict[str, float]:
     return {text_of(name): float(share) for name, share in pairs}
 
 
-def _listed(shares: Mapping[str, float], most: int) -> str:
+def listed(shares: Mapping[str, float], most: int) -> str:
     """The likeliest first."""
     ranked = sorted(((share, name) for name, share in shares.items()), reverse=True)
     return "  ".join(f"{name} {share:.3f}" for share, name in ranked[:most])
@@ -43,7 +43,7 @@ class Classified(Answer):
         return cls(text_of(given["label"]), _shares(given))
 
     def __str__(self) -> str:
-        return _listed(self.probabilities, _SHOWN_CLASSES)
+        return listed(self.probabilities, _SHOWN_CLASSES)
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class MultiClassified(Answer):
 
     def __str__(self) -> str:
         named = {name: self.probabilities[name] for name in self.labels}
-        return _listed(named, len(named)) or f"none; the nearest is {_listed(self.probabilities, 1)}"
+        return listed(named, len(named)) or f"none; the nearest is {listed(self.probabilities, 1)}"
 
 
 def _plain_multi(given: Given) -> dict[str, Any]:

@@ -235,7 +235,8 @@ def predict(
     """Ask a pushed model. Without TEXTS, each line of the standard input is one.
 
     Of a FILE, every answer is one JSON object: the line's own fields, and the answer. Its texts are found by the names of
-    the model's signature (text, text_2, choices), or by those that they had in the training files.
+    the model's signature (text, text_2, choices), or by those that they had in the training files. Over classes an answer
+    is label and score, then classes and probabilities: those of the --top K likeliest, or of all classes.
 
     \b
     bertline predict "A film to remember."                  what the last run pushed
@@ -246,6 +247,7 @@ def predict(
     bertline predict --mask "The [MASK] sat on the mat."    a model of the task pretraining
     bertline predict --n-best 3 "The house is small."       a model of the task translation; --align, --sample too
     bertline predict --file in.jsonl --out out.jsonl        a whole file, in large batches
+    bertline predict --file in.csv --top 1                  the label with its score, and no other class
     bertline predict --server localhost:8500 "A film."      a model that a server has, by gRPC
     """
     from pipeline.predict import answers

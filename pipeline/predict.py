@@ -12,6 +12,7 @@ from typing import Any
 
 from models.answer_kind import Kind, plain
 from models.answers import kind_for
+from models.likeliest import likeliest
 from models.translated import Sampling, n_best
 from pipeline import environment, summary
 from pipeline.config import CHOICES
@@ -37,6 +38,8 @@ class Wanted:
     """How translations are drawn, by a signature that draws them."""
     n_best: int | None = None
     """So many translations of a text, in place of the best alone."""
+    top: int | None = None
+    """Of classes, so many of the likeliest, with the score of the label; None gives just what the signature does."""
 
     @property
     def further(self) -> str | None:
@@ -48,7 +51,9 @@ class Wanted:
         return rows if self.sample is None else [{**row, **self.sample.numbers()} for row in rows]
 
     def shown_as(self, kind: Kind[Any]) -> Kind[Any]:
-        return kind if self.n_best is None else n_best(self.n_best)
+        if self.n_best is not None:
+            return n_best(self.n_best)
+        return kind if self.top is None else likeliest(kind, self.top)
 
 
 ANY = Wanted()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +13,20 @@ from pipeline.errors import BertlineError
 
 if TYPE_CHECKING:
     from pipeline.predict import Wanted
+
+
+class Top(click.ParamType):
+    """A number of classes, or all of them."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> int:
+        from models.likeliest import ALL
+
+        if value == "all":
+            return ALL
+        return click.IntRange(min=1).convert(value, param, context)
+
 
 _OPTIONS = (
     click.option("--mask", is_flag=True, help="Fill each [MASK] of the texts, by a pre-trained model."),
@@ -29,6 +44,14 @@ _OPTIONS = (
     click.option("--top-p", type=float, metavar="P", help="Of --sample: only the likeliest P of all. [default: 1]"),
     click.option("--seed", type=int, metavar="N", help="Of --sample: draw alike each time. [default: another each time]"),
 )
+_TOP = click.option(
+    "--top",
+    type=Top(),
+    metavar="K|all",
+    default="5",
+    show_default=True,
+    help="Of a model over classes: how many of them, the likeliest, are given with their probabilities.",
+)
 _WAYS = ("mask", "embed", "n_best", "align", "sample")
 _OF_SAMPLE = ("temperature", "top_k", "top_p", "seed")
 
@@ -41,14 +64,15 @@ def wanted_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ways = [name for name in _WAYS if given[name]]
         numbers = {name: given[name] for name in _OF_SAMPLE if given[name] is not None}
         most = given["n_best"]
-        rest = {name: value for name, value in given.items() if name not in (*_WAYS, *_OF_SAMPLE)}
+        rest = {name: value for name, value in given.items() if name not in (*_WAYS, *_OF_SAMPLE, "top")}
         if len(ways) > 1:
             raise BertlineError(f"{' and '.join(map(_option, ways))} ask for different things; give one of them.")
         if numbers and ways != ["sample"]:
             raise BertlineError(f"{_option(next(iter(numbers)))} goes with --sample.")
-        return command(wanted=_wanted(ways[0] if ways else "", most, numbers), **rest)
+        wanted = replace(_wanted(ways[0] if ways else "", most, numbers), top=given["top"])
+        return command(wanted=wanted, **rest)
 
-    for option in reversed(_OPTIONS):
+    for option in (_TOP, *reversed(_OPTIONS)):
         called = option(called)
     return called
 

@@ -13,6 +13,7 @@ import click
 
 from pipeline.config import Config
 from pipeline.errors import BertlineError
+from pipeline.machine import require_workspace
 from serving.child import environment_of_child
 
 STATE = "watched.json"
@@ -48,6 +49,7 @@ def watch(config: str, every: float, overrides: tuple[str, ...], workspace: str 
 
     asked = (*overrides, "evaluation.must_beat=true")
     loaded = load(config, asked, workspace=workspace)
+    require_workspace(loaded.workspace)  # or else each run would be refused, and the next data waited for
     if once:
         sys.exit(_once(loaded, config, asked))
     click.echo(f"watching {_watched(loaded)}, every {every:g} s; Ctrl-C ends it", err=True)

@@ -18,10 +18,10 @@ _BUCKETS = 2**19
 """What words and runs of characters are hashed to: a vocabulary of all of them took longer to sort than to learn from."""
 _MOST_WORDS, _MOST_RUNS = 30_000, 50_000
 """Features that are kept, the most frequent ones."""
-_CHARACTERS = 3_000_000
-"""Of all training texts together, whose runs of characters are counted: a second or two a million."""
+_WORD_CHARACTERS, _RUN_CHARACTERS = 15_000_000, 3_000_000
+"""Of all training texts together, that words and runs of characters are counted in: each takes a few seconds at most."""
 _FEWEST_CHARACTERS, _MOST_CHARACTERS = 200, 5_000
-"""That are read of a text: for runs of characters at least, for words at most."""
+"""Of one text: its begin is read, up to a length that follows from how many texts there are."""
 _MANY_TEXTS = 1_000
 """From here on, what stands in a single one of them is left out."""
 
@@ -51,13 +51,16 @@ def tf_idf(train: Fields, evaluation: Fields) -> TfIdf | None:
     from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
 
     texts = sum(map(len, train))
-    cut = int(np.clip(_CHARACTERS / max(1, texts), _FEWEST_CHARACTERS, _MOST_CHARACTERS))
     of_words = {"tokenizer": words, "token_pattern": None, "lowercase": False, "ngram_range": (1, 2)}
     of_runs = {"analyzer": "char_wb", "ngram_range": (2, 5)}
     blocks = []
-    for counted, characters, most in ((of_words, _MOST_CHARACTERS, _MOST_WORDS), (of_runs, cut, _MOST_RUNS)):
+    for counted, characters, most in (
+        (of_words, _WORD_CHARACTERS, _MOST_WORDS),
+        (of_runs, _RUN_CHARACTERS, _MOST_RUNS),
+    ):
+        cut = int(np.clip(characters / max(1, texts), _FEWEST_CHARACTERS, _MOST_CHARACTERS))
         hashing = HashingVectorizer(n_features=_BUCKETS, alternate_sign=False, norm=None, dtype=np.float32, **counted)
-        tables = [hashing.transform([text[:characters] for text in field]) for field in (*train, *evaluation)]
+        tables = [hashing.transform([text[:cut] for text in field]) for field in (*train, *evaluation)]
         learned = vstack(tables[: len(train)]).tocsr()
         rows_with = np.bincount(learned.indices, minlength=_BUCKETS)
         known = np.flatnonzero(rows_with >= (2 if texts > _MANY_TEXTS else 1))
@@ -84,7 +87,7 @@ def overlaps(first: Sequence[str], second: Sequence[str]) -> np.ndarray:
 
 
 def _overlap(first: str, second: str) -> tuple[float, ...]:
-    a, b = words(first), words(second)
+    a, b = words(first[:_MOST_CHARACTERS]), words(second[:_MOST_CHARACTERS])
     one, other = set(a), set(b)
     both = len(one & other)
     lengths = min(len(a), len(b)) / max(1, len(a), len(b))
@@ -100,7 +103,7 @@ def jaccard(one: set[str], other: set[str]) -> float:
 
 
 def _runs(found: Sequence[str]) -> set[str]:
-    text = f" {' '.join(found)} "[:_MOST_CHARACTERS]
+    text = f" {' '.join(found)} "
     return {text[at : at + 3] for at in range(len(text) - 2)}
 
 

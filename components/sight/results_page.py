@@ -48,6 +48,7 @@ def results_view(results: Results) -> dict[str, Any]:
         "has_before": any(score.before is not None for score in results.scores),
         "explanation": _explanation(results) if has_intervals else "",
         "baselines": _baselines(results),
+        "baseline_notes": results.baseline_notes,
         "slices": list(_slice_tables(results, slices)),
         "slices_left_out": len(results.slices) - len(slices),
         "classes": _classes(classes),
@@ -115,7 +116,6 @@ def _baselines(results: Results) -> dict[str, Any] | None:
             }
             for row, found in rows.items()
         ],
-        "notes": results.baseline_notes,
     }
 
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -118,6 +122,22 @@ def test_the_command_shades_words_with_and_without_colours_and_gives_json(pushed
     assert np.shape([layer["weights"] for layer in layers])[:2] == (1, 2)
     np.testing.assert_allclose(np.sum([layer["weights"] for layer in layers], axis=-1), 1, atol=1e-4)
     assert "wonderful" in (tmp_path / "why.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("command", [["explain"], ["predict", "--model"]])
+def test_nothing_is_said_beside_the_answer_unless_something_is_wrong(pushed, command, tmp_path):
+    def told(folder):
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_CPP")}
+        asked = [*command, str(folder), "a wonderful film"]
+        script = "from pipeline.cli import main; main()"
+        return subprocess.run([sys.executable, "-c", script, *asked], capture_output=True, text=True, env=environment)
+
+    done = told(pushed / "3")
+    assert done.returncode == 0 and done.stdout and done.stderr == ""
+    broken = shutil.copytree(pushed / "3", tmp_path / "broken")
+    (broken / "variables" / "variables.index").write_bytes(b"no index")
+    done = told(broken)
+    assert done.returncode == 1 and "variables" in done.stderr
 
 
 def test_from_python_it_takes_a_line(pushed):

@@ -239,19 +239,17 @@ def test_words_of_all_languages_are_counted():
     assert found[:4] == pytest.approx([1 / 5, 1 / 2, 1 / 4, 2 / 4])
 
 
-SETTINGS = EvaluationConfig(thresholds={"accuracy": 0.0})
-
-
-def judged(right_of_model, right_of_baseline, task="classification"):
+def judged(right_of_model, right_of_baseline, metric="accuracy"):
     """What a model is told that is right where it says so, beside a baseline."""
     count = len(right_of_model)
     label = np.arange(count) % 2
     shares = [np.eye(2)[np.where(right, label, 1 - label)] for right in (right_of_model, right_of_baseline)]
-    rows = make(task, {"": (label, shares[0], np.ones(count, np.float32))}, labels=("a", "b"))
+    rows = make("classification", {"": (label, shares[0], np.ones(count, np.float32))}, labels=("a", "b"))
     baseline = of_predictions("tf-idf", rows, {"": shares[1]})
     weak = Baseline("majority", lambda counts: {"accuracy": 0.0})
     metrics = {one.name: one.score(np.ones(count, np.int64)) for one in (weak, baseline)}
-    return lost_to(Measured((weak, baseline), metrics, rows), get_task(task), SETTINGS)
+    settings = EvaluationConfig(thresholds={metric: 0.0, "matthews": 0.0})
+    return lost_to(Measured((weak, baseline), metrics, rows), get_task("classification"), settings)
 
 
 def test_a_model_that_loses_to_a_baseline_is_told_by_how_much_and_what_to_try():
@@ -262,6 +260,13 @@ def test_a_model_that_loses_to_a_baseline_is_told_by_how_much_and_what_to_try():
         "; try a checkpoint (model.checkpoint), more epochs (training.epochs), or push anyway with"
         " evaluation.must_beat_baselines: false"
     )
+
+
+def test_where_less_is_better_a_model_loses_by_more():
+    (reason,) = judged(np.arange(100) < 13, np.arange(100) < 81, "cross_entropy")
+    assert reason.startswith("cross_entropy ") and " is above " in reason
+    assert judged(np.arange(100) < 81, np.arange(100) < 13, "cross_entropy") == []
+    assert judged(np.arange(100) < 13, np.arange(100) < 81, "micro_f1") != []
 
 
 def test_a_difference_within_its_standard_error_refuses_nothing():

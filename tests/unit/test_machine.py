@@ -67,6 +67,8 @@ def test_a_workspace_that_cannot_be_is_refused_at_once(tmp_path, monkeypatch, pl
     result = CliRunner().invoke(main, ["run", "tiny.yaml", "--workspace", place])
     assert result.exit_code == 1 and isinstance(result.exception, SystemExit)
     assert f"the workspace {place} cannot be written to: " in result.output and "--workspace" in result.output
+    watched = CliRunner().invoke(main, ["watch", "tiny.yaml", "--workspace", place])
+    assert watched.exit_code == 1 and "cannot be written to" in watched.output
     for command in (["predict", "a text"], ["serve", "--port", "0", "--rest_api_port", "0"], ["runs"], ["rollback"]):
         result = CliRunner().invoke(main, [*command, "--workspace", place])
         assert result.exit_code == 1 and isinstance(result.exception, SystemExit) and "error: " in result.output

@@ -1,0 +1,42 @@
+"""Answers over classes, shortened: what was decided comes first, and of many classes the likeliest are enough."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from models.answer_kind import Given, Kind
+from models.answers import CLASSIFIED, MULTI_CLASSIFIED, Classified, listed
+
+ALL = 10**9
+"""More classes than any model has."""
+
+
+def likeliest(kind: Kind[Any], most: int) -> Kind[Any]:
+    """The kind, with `score` beside the label, and no more than `most` probabilities; another kind as it is.
+
+    A model of no more classes keeps their order, the one of its signature; otherwise the likeliest is first.
+    """
+    if kind not in (CLASSIFIED, MULTI_CLASSIFIED):
+        return kind
+
+    def plain(given: Given) -> dict[str, Any]:
+        found = kind.plain(given)
+        classes, probabilities = found.pop("classes"), found.pop("probabilities")
+        of = dict(zip(classes, probabilities, strict=True))
+        shown = of if len(of) <= most else dict(sorted(of.items(), key=lambda each: -each[1])[:most])
+        if kind is CLASSIFIED:
+            label = found.pop("label")
+            decided = {"label": label, "score": of[label]}
+        else:
+            labels = found.pop("labels")
+            decided = {"labels": labels, "scores": [of[label] for label in labels]}
+        return {**decided, **found, "classes": list(shown), "probabilities": list(shown.values())}
+
+    if kind is MULTI_CLASSIFIED:
+        return replace(kind, plain=plain)
+
+    def show(answer: Classified) -> str:
+        return listed(answer.probabilities, most)
+
+    return replace(kind, plain=plain, show=show)
