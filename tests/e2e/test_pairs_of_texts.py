@@ -21,6 +21,8 @@ LEVELS = [level.split() for level in ("nothing 无 none", "little few café", "m
 FILLING = "the a house door of and 🎨 e\u0301tude was painted".split(" ")
 ONE_ALONE = 5 / 6
 
+PERPLEXITY = {"thresholds": {"perplexity": 60}, "slices": [], "length_slices": []}
+
 
 def make_pairs(count=600, seed=0):
     chance = random.Random(seed)
@@ -125,7 +127,9 @@ def test_an_empty_second_text_stops_the_line_with_its_place(line, tmp_path):
 
 def test_a_task_over_one_text_refuses_two_before_anything_runs(line, tmp_path):
     other = Line(tmp_path)
-    other.config = write_config(tmp_path, task="pretraining", data={"text": ["text", "source"], "label": None})
+    other.config = write_config(
+        tmp_path, task="pretraining", data={"text": ["text", "source"], "label": None}, evaluation=PERPLEXITY
+    )
     refused = other.run("--set", "text.reading=huggingface", "--set", "evaluation.thresholds={perplexity: 9}")
     assert refused.exit_code == 1
     assert "data.text: the task pretraining reads 1 text a row, and the config names 2" in refused.output
