@@ -19,5 +19,10 @@ def without_nan(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
+def defined(values: Mapping[str, float]) -> dict[str, float]:
+    """Those that are numbers, for MLflow, which would draw the others."""
+    return {name: value for name, value in values.items() if not math.isnan(value)}
+
+
 def with_nan(values: Mapping[str, float | None]) -> dict[str, float]:
     return {name: math.nan if value is None else value for name, value in values.items()}

@@ -174,7 +174,7 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
     majority = summary.baseline.get("majority") or {}
     for metric, value in summary.metrics.items():
         if metric == "accuracy" and majority:
-            yield metric, f"{value:.4f}   (always answering {majority['label']!r}: {majority['accuracy']:.4f})"
+            yield metric, f"{_number(value)}   (always answering {majority['label']!r}: {majority['accuracy']:.4f})"
         elif metric != "rows":
             why = summary.undefined.get(metric)
             yield metric, f"undefined: {why}" if why else _number(value)

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import yaml
 
+from components.json_numbers import defined, without_nan
 from pipeline.config import Config, nearest
 from pipeline.config_file import load, written
 from pipeline.errors import BertlineError, cause_of
@@ -129,7 +130,7 @@ def _search(request: Request, config: Config, at: Stage) -> SearchReport:
         report.mlflow_run_id, report.mlflow_uri = study.summary.mlflow_run_id, study.summary.mlflow_uri
         report.tracking_problem, report.seconds = study.summary.tracking_problem, study.summary.seconds
         report.log = str(at.log)
-        (config.search_path / "report.json").write_text(json.dumps(asdict(report), indent=1) + "\n")
+        (config.search_path / "report.json").write_text(json.dumps(without_nan(asdict(report)), indent=1) + "\n")
         return report
 
 
@@ -195,7 +196,7 @@ def _finish(report: SearchReport, request: Request, config: Config, study: Any) 
     best = report.trials[0]
     failed = sum(trial.value is None for trial in report.trials)
     study.tags |= {"trials": str(len(report.trials)), "failed_trials": str(failed)}
-    study.tracker.keep("search.json", json.dumps(asdict(report), indent=1))
+    study.tracker.keep("search.json", json.dumps(without_nan(asdict(report)), indent=1))
     if best.value is None:
         raise BertlineError(f"none of {failed} trials came to a result. The first: {best.error}")
     text = best_config(report, request.as_written(best.settings))
@@ -207,7 +208,7 @@ def _finish(report: SearchReport, request: Request, config: Config, study: Any) 
     report.config_file = str(path)
     report.command = f"{program('bertline')} run {shlex.quote(from_here(path))}"
     study.tracker.keep("best.yaml", text)
-    study.tracker.measure({f"best/{name}": value for name, value in best.metrics.items()})
+    study.tracker.measure({f"best/{name}": value for name, value in defined(best.metrics).items()})
     study.tags |= {"best_trial": str(best.number), "best_settings": shown(best.settings)}
 
 

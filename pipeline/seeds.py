@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
+from components.json_numbers import defined, without_nan
 from components.publish import latest, pushed_by
 from components.tracking.models import champion
 from components.verdict import ROWS
@@ -131,10 +132,10 @@ def _record(report: SeedReport, best: SeedRun, study: Study) -> None:
         tracker.measure(_under("mean_without_collapsed", sound.mean))
         tracker.measure(_under("std_without_collapsed", sound.std))
     for run in report.runs:
-        tracker.measure(_under(f"seed_{run.seed}", run.metrics))
+        tracker.measure(_under(f"seed_{run.seed}", defined(run.metrics)))
         tracker.tag_part(run.run_id, {"collapsed": "; ".join(run.collapsed) or "no"})
     tracker.measure({"collapsed": len(report.collapsed)})
-    tracker.keep("seeds.json", json.dumps(asdict(report), indent=1))
+    tracker.keep("seeds.json", json.dumps(without_nan(asdict(report)), indent=1))
     study.tags |= {
         "best_seed": str(best.seed),
         "blessed": str(study.summary.blessed).lower(),

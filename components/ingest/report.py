@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from components.ingest.duplicates import DUPLICATES
 from components.ingest.files import InputFile
 from components.ingest.filters import EXCLUDE, LeftOut
 from components.ingest.plan import Plan
@@ -37,6 +38,8 @@ class Tally:
     """Of each split, the sum of its rows' hashes: the same whatever the order in which they are read."""
     labels: dict[str, Counter[str]] = field(default_factory=lambda: {split: Counter() for split in SPLITS})
     incomplete: Counter[str] = field(default_factory=Counter)
+    repeated: Counter[str] = field(default_factory=Counter)
+    """Labels of the training rows that were left out as duplicates."""
     moved: Counter[str] = field(default_factory=Counter)
     """Rows of each split that a hash alone would have put on the other side."""
     places: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
@@ -72,6 +75,14 @@ class Tally:
         self._keep(split, labels, example, 1)
         self.moved[split] += 1
 
+    def leave_out_duplicate(self, labels: Sequence[str], example: bytes) -> None:
+        """A training row that was counted as kept."""
+        self.take_back("train", labels, example)
+        self.left_out[DUPLICATES] += 1
+        for label in labels:
+            if label in self.repeated or len(self.repeated) <= MAX_CLASSES:
+                self.repeated[label] += 1
+
     def _keep(self, split: str, labels: Sequence[str], example: bytes, count: int) -> None:
         self.kept[split] += count
         self.add_example(split, example, count)
@@ -81,7 +92,7 @@ class Tally:
     def merge(self, other: Tally) -> None:
         self.rows += other.rows
         # Not +=, which drops what is below zero: rows that change sides are taken back.
-        for name in ("left_out", "reasons", "kept", "digests", "incomplete", "moved"):
+        for name in ("left_out", "reasons", "kept", "digests", "incomplete", "moved", "repeated"):
             getattr(self, name).update(getattr(other, name))
         self.unreadable = sorted(self.unreadable + other.unreadable)
         for split, counts in other.labels.items():
@@ -114,6 +125,9 @@ class Tally:
             "reasons": dict(sorted(self.reasons.items())),
             "unreadable": self.unreadable,
             "labels": labels,
+            "only_duplicates": sorted(
+                name for name in self.repeated if name in labels["eval"] and name not in labels["train"]
+            ),
             "moved": {split: self.moved[split] for split in SPLITS if self.moved[split]},
             "conflicts": plan.conflicts if plan else 0,
             "rare": list(plan.moves.rare) if plan else [],
@@ -174,6 +188,12 @@ def judge(
         raise BertlineError(
             f"There is only one class {next(iter(classes))!r} in {kept_rows} (column {data.label!r}), so there is"
             " nothing to learn; check data.label and data.exclude."
+        )
+    if lost := report["only_duplicates"]:
+        more = f" (and of {len(lost) - 1:,} more classes)" if len(lost) > 1 else ""
+        raise BertlineError(
+            f"Every training row of the class {lost[0]!r}{more} has the text of an evaluation example and was left out, so"
+            f" nothing is left to learn it from; give other rows, or set {DUPLICATES} to keep."
         )
     if len(classes) > MAX_CLASSES:
         raise BertlineError(

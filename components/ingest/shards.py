@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from components.ingest.duplicates import DUPLICATES, NO_TEXT
-from components.ingest.filters import LeftOut, left_out
+from components.ingest.duplicates import NO_TEXT
+from components.ingest.filters import left_out
 from components.ingest.plan import Plan
 from components.ingest.report import Tally
 from components.ingest.rows import SPLITS
@@ -73,8 +73,7 @@ def _without_duplicates(rows: list[Spilled], plan: Plan, label: LabelKind, tally
     is_repeated = np.isin(digests, plan.held_out) & (digests != NO_TEXT)
     for at in np.flatnonzero(is_repeated):
         example = rows[at].example
-        tally.take_back("train", _labels(tf.train.Example.FromString(example).features.feature, label), example)
-        tally.left_out[LeftOut(DUPLICATES).setting] += 1
+        tally.leave_out_duplicate(_labels(tf.train.Example.FromString(example).features.feature, label), example)
     return [row for row, repeated in zip(rows, is_repeated, strict=True) if not repeated]
 
 

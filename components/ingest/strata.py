@@ -192,8 +192,9 @@ def _wanted(found: ClassRows, fraction: float) -> tuple[int, int]:
     if texts is not None and texts < LEAST_TEXTS:
         return 0, 0
     wanted = fraction * found.rows
-    least = max(1, math.ceil(wanted * (1 - TOLERANCE)))
-    most = max(least, math.floor(wanted * (1 + TOLERANCE)))
+    nearest = max(1, math.floor(wanted + 0.5))  # of few rows, no whole number may be within the tolerance
+    least = max(1, min(nearest, math.ceil(wanted * (1 - TOLERANCE))))
+    most = max(nearest, math.floor(wanted * (1 + TOLERANCE)))
     if texts is not None:  # so that near duplicates, which are left out of training, leave it some
         most = min(most, texts - 1)
     return min(least, most), most

@@ -94,7 +94,9 @@ def results_of(verdict: Verdict, rows: HeldOutRows | None, bounds: Bounds) -> Re
         found = {}
         if rows and name in largest and name in rows.slices:
             found = _intervals(rows.take(rows.slices[name]), most_draws=_SLICE_DRAWS)
-        asked = bounds.slice_thresholds if judged else {}
+        # Where a metric is undefined on a slice it is not judged there.
+        defined = {metric for metric, value in values.items() if not math.isnan(value)}
+        asked = {metric: bound for metric, bound in bounds.slice_thresholds.items() if judged and metric in defined}
         return Slice(
             name=name, rows=_count(values), judged=judged, scores=_scores(values, found, asked, less_is_better, {})
         )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from components import events
+from components.json_numbers import defined
 from components.store import files_folder
 from components.tracking import system
 from components.tracking.files import files_of, page_of
@@ -141,7 +142,7 @@ class Tracker:
         ):
             for name, metrics in groups.items():
                 values |= {f"{kind}/{name}/{metric}": value for metric, value in metrics.items()}
-        self.measure(values)
+        self.measure(defined(values))
 
     def log_data(self, report: Mapping[str, Any]) -> None:
         """The splits as MLflow's datasets, by what Ingest has counted."""
@@ -307,7 +308,7 @@ class Tracker:
         values = {
             f"{kind}/{key.removeprefix('eval_')}": value
             for key, value in record.items()
-            if key not in ("step", "total_steps")
+            if key not in ("step", "total_steps") and not math.isnan(value)  # a task without right and wrong answers
         }
         self._log(values, record["step"])
 
@@ -336,9 +337,7 @@ class Tracker:
         repeated = self._recorded_before.has
         time_now = now()
         metrics = [
-            [valid_name(name), float(value), time_now, step]
-            for name, value in values.items()
-            if not math.isnan(value) and not repeated(name, step)  # what is undefined is no point of a curve
+            [valid_name(name), float(value), time_now, step] for name, value in values.items() if not repeated(name, step)
         ]
         if metrics:
             self._append({"do": "metrics", "metrics": metrics})

@@ -51,6 +51,14 @@ def test_data_is_what_the_rows_are(data):
     assert dict(source.most_frequent) == {"web": 120, "paper": 150}
 
 
+def test_notes_and_rows_that_changed_sides_are_on_the_page_of_data():
+    notes = ["1 class has fewer than 10 evaluation examples, so that metrics of it are uncertain: <b> (1)."]
+    data = look(report_of(SPLITS, notes=notes, moved={"eval": 4}), {}, None)
+    html = data_page(data, "reviews").html
+    assert "metrics of it are uncertain: &lt;b&gt; (1)." in html
+    assert Read(html).row("moved held out, for classes to be split alike")[1] == "4"
+
+
 def test_what_is_recorded_of_data_is_read_back_as_it_was(data):
     assert Data.model_validate_json(data.model_dump_json()) == data
     with pytest.raises(ValueError):
@@ -178,6 +186,20 @@ def test_every_task_has_a_page_of_results_with_intervals_around_its_values(task)
     assert Read(html).row(first.metric + (" (less is better)" if first.metric in found.less_is_better else ""))[1:3] == [
         f"{first.value:.4f}", f"[{first.low:.4f}, {first.high:.4f}]"
     ]  # fmt: skip
+
+
+def test_what_is_undefined_is_called_so_and_is_not_judged_on_a_slice():
+    rows = random_rows("classification", 80)
+    values = {**scores(rows), "rows": 80.0}
+    undefined = {**values, "macro_f1": np.nan}
+    verdict = verdict_of(rows, metrics=undefined, slices={"web": undefined}, confusion=[[80, 0], [0, 0]], labels=["a", "b"])
+    bounds = Bounds(thresholds={"macro_f1": 0.5}, slice_thresholds={"macro_f1": 0.5})
+    found = results_of(verdict, rows, bounds)
+    assert (found.scores[0].value, found.scores[0].keeps) == (None, False)
+    score = next(score for score in found.slices[0].scores if score.metric == "macro_f1")
+    assert (score.value, score.keeps) == (None, None)
+    page = Read(results_page(found, "reviews").html)
+    assert page.row("macro_f1")[1] == "undefined" and page.row("b")[1:] == ["undefined"] * 3 + ["0"]
 
 
 def test_bounds_are_kept_or_not_as_the_evaluator_judges():

@@ -32,7 +32,7 @@ def test_a_run_is_recorded_whole(config, tmp_path):
     assert run.info.status == "FINISHED" and tracker.problem is None
     assert history(config, run_id, "train/loss") == [(number, 1 / number) for number in range(1, 10)]
     assert run.data.metrics["eval_epoch/accuracy"] == 0.9 and run.data.metrics["step/Trainer/seconds"] == 1.5
-    assert math.isnan(run.data.metrics["slice/naïve__ _/accuracy"]) and run.data.metrics["class/yes/recall"] == 1
+    assert "slice/naïve__ _/accuracy" not in run.data.metrics and run.data.metrics["class/yes/recall"] == 1
     assert run.data.metrics["baseline/tf-idf/accuracy"] == 0.7
     assert run.data.metrics["data/quarantined_rows"] == 3
     tags = run.data.tags
