@@ -159,5 +159,5 @@ def _evaluation_texts(summary: Summary) -> list[Texts]:
         rows = HeldOutRows.read(summary.evaluation)
     except (BertlineError, OSError):
         return []
-    found = rows.take(range(min(_LOOKED_AT, len(rows)))).texts
+    found = rows.first(_LOOKED_AT).texts
     return [texts for texts in found if texts and all(str(text).strip() for text in texts.values())]
