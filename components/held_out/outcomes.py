@@ -165,7 +165,9 @@ def _of_entities(rows: HeldOutRows) -> Iterable[Outcome]:
     for label, answer, texts in zip(rows.label(), rows.prediction(), rows.texts, strict=True):
         found = family.add(family.none(names), label, answer, names)
         wrong = 1 - found.right / found.words if found.words else 0.0
-        badness = 1 - f1(found) if found.counts.any() else wrong
+        _, answered, true = found.counts.sum(axis=0)
+        # F1 is undefined where the text has no entity; to find one there all the same is as wrong as can be.
+        badness = 1 - f1(found) if true else 1.0 if answered else wrong
         words = str(texts[TEXT_KEYS[0]]).split(" ")
         yield Outcome(wrong == 0, badness, listed(label, words), listed(answer[: len(words)], words))
 
