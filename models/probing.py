@@ -32,8 +32,6 @@ class Linear(NamedTuple):
     bias: np.ndarray
 
 
-Fit = Callable[[np.ndarray, np.ndarray, float], Linear]
-"""(vectors, targets, strength of the fit: larger is less regularised) -> the layer."""
 Score = Callable[[np.ndarray, np.ndarray], float]
 """(outputs, targets) -> more is better."""
 
@@ -44,7 +42,7 @@ class Linearly(NamedTuple):
     target: str
     """The feature that says what is right."""
     fit: Callable[[np.ndarray, np.ndarray, float, int], Linear]
-    """(vectors, targets, strength, outputs) -> the layer."""
+    """(vectors, targets, strength, outputs) -> the layer; the larger the strength, the less regularised."""
     score: Score
 
 
