@@ -109,11 +109,12 @@ def test_the_command_shades_words_with_and_without_colours_and_gives_json(pushed
     assert "48;2;0;114;178mwonderful" in call(pushed / "3", text)[1]
     monkeypatch.undo()
 
-    code, given = call(pushed, text, "--label", "bad", "--json", "--attention", "--html", tmp_path / "why.html")
+    # A planted word argues against "plain". Of "bad" nothing follows: the log-odds of a good text may be nearer to it.
+    code, given = call(pushed, text, "--label", "plain", "--json", "--attention", "--html", tmp_path / "why.html")
     found = json.loads(given.splitlines()[0])
     (attribution,) = found["attributions"]
     words = {word["shown"]: word for word in attribution["words"]}
-    assert code == 0 and attribution["of"] == "bad" and words["wonderful"]["added"] < 0
+    assert code == 0 and attribution["of"] == "plain" and words["wonderful"]["added"] < 0
     assert min(words, key=lambda word: words[word]["added"]) == "wonderful"
     assert text[words["étude"]["start"] : words["étude"]["end"]] == "étude"
     change = attribution["score"] - attribution["baseline"]
