@@ -10,7 +10,7 @@ PIP_INDEX := $(shell $(PYTHON) -m pip config get global.index-url 2>/dev/null)
 # Whole files go to the workers in the order of tests/conftest.py, the longest first.
 PYTEST = pytest -n $(or $(WORKERS),2) --dist loadfile --no-loadscope-reorder --durations=15 tests
 
-.PHONY: run test test-full parity style check bench setup lock clean help
+.PHONY: run test test-full parity style check bench audit setup lock clean help
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -44,6 +44,9 @@ check: style ## style, types and the unit tier
 
 bench: $(READY) ## measurements, each printed as ratios of one run
 	@for file in tests/benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+audit: | $(UV) ## known vulnerabilities of what the locks install; asks PyPI's list, and fails where it cannot be had
+	$(UV) tool run pip-audit --strict --disable-pip --no-deps -r requirements.lock -r requirements-cpu.lock -r requirements-gpu.lock
 
 setup: $(READY) ## only the environment in .venv
 

@@ -15,6 +15,7 @@ import click
 from models.checkpoints import formats
 from pipeline import environment
 from pipeline.errors import BertlineError
+from pipeline.hubs import checkpoint_at_hand
 
 TARGETS = ("huggingface", "tf1", "keras")
 
@@ -49,7 +50,8 @@ def checkpoint() -> None:
       the original      bert_config.json with bert_model.ckpt.*
       KerasHub          config.json with model.weights.h5
       Bertline          model.keras (or that file itself)
-    A pytorch_model.bin is read without PyTorch, and nothing that it holds is run.
+    A pytorch_model.bin is read without PyTorch, and nothing that it holds is run. In place of a folder a name on a hub will
+    do, hf://ORGANISATION/NAME or a KerasHub preset as bert_tiny_en_uncased: it is downloaded once.
     """
 
 
@@ -63,7 +65,7 @@ def show(folder: str, as_json: bool) -> None:
     bertline checkpoint show path/to/bert-base-uncased
     bertline checkpoint show path/to/uncased_L-12_H-768_A-12 --json
     """
-    found = describe(folder)
+    found = describe(checkpoint_at_hand(folder))
     click.echo(json.dumps(found, ensure_ascii=False) if as_json else "\n".join(_lines(found)))
 
 
@@ -83,7 +85,7 @@ def convert(source: str, target: str, kind: str) -> None:
     bertline checkpoint convert bert-base old --to tf1                     for the original's scripts
     bertline checkpoint convert bert-base model --to keras                 for keras.saving.load_model
     """
-    for line in write(source, target, kind):
+    for line in write(checkpoint_at_hand(source), target, kind):
         click.echo(line)
 
 
@@ -167,9 +169,10 @@ def _copy_text(found: formats.Found, folder: Path) -> list[str]:
     """Copies what belongs to the tokenizer, and says which files there are."""
     if found.format == formats.PRESET:
         from models.checkpoints.saving import save_text
+        from models.checkpoints.settings import preset_tokenizer
 
-        if (vocab := _vocabulary(found)) is not None:
-            save_text(folder, vocab=vocab, tokenizer=_preset_tokenizer(found.folder / "tokenizer.json"))
+        if (vocab := formats.vocabulary_in(found.folder)) is not None:
+            save_text(folder, vocab=vocab, tokenizer=preset_tokenizer(found.folder))
     else:
         for name in _TOKENIZER_FILES:
             if (found.folder / name).is_file():
@@ -177,21 +180,8 @@ def _copy_text(found: formats.Found, folder: Path) -> list[str]:
     return [name for name in _TOKENIZER_FILES if (folder / name).is_file()]
 
 
-def _preset_tokenizer(path: Path) -> dict[str, Any] | None:
-    """KerasHub's settings in Hugging Face's words."""
-    from models.checkpoints.source import read_json
-
-    config = read_json(path).get("config") if path.is_file() else None
-    return {"do_lower_case": bool(config.get("lowercase"))} if isinstance(config, dict) else None
-
-
-def _vocabulary(found: formats.Found) -> Path | None:
-    inside = Path("assets", "tokenizer", "vocabulary.txt") if found.format == formats.PRESET else Path(formats.VOCAB)
-    return found.folder / inside if (found.folder / inside).is_file() else None
-
-
 def _pieces(found: formats.Found) -> int | None:
-    path = _vocabulary(found)
+    path = formats.vocabulary_in(found.folder)
     return None if path is None else len(path.read_bytes().removesuffix(b"\n").split(b"\n"))
 
 

@@ -180,8 +180,9 @@ def search(config: str, trials: int | None, overrides: tuple[str, ...], workspac
 @click.option("--format", help="How the file is written, where it is not to be guessed; as tsv, or conll.")
 @click.option(
     "--checkpoint",
-    metavar="FOLDER",
-    help="Encoder to start from; none for one from scratch. [default: the best at hand for the language of the texts]",
+    metavar="FOLDER|NAME",
+    help="Encoder to start from: a folder, hf://ORGANISATION/NAME, or a KerasHub preset as bert_tiny_en_uncased; none: from"
+    " scratch. [default: the best at hand for the language of the texts]",
 )
 def new(data: str, out: str | None, task: str | None, format: str | None, checkpoint: str | None) -> None:
     """Look at DATA, a file or folder, and write a config for it that says what was seen.
@@ -305,7 +306,9 @@ def _predict_file(path: str, out: str, found: Found, format: str | None) -> None
 @main.command()
 @click.argument("texts", nargs=-1)
 @click.option(
-    "--vocab", metavar="FILE|DIR", help="A vocab.txt, or a checkpoint's folder. [default: the sample's, bert-base-uncased]"
+    "--vocab",
+    metavar="FILE|DIR",
+    help="A vocab.txt, or a checkpoint's folder or name on a hub. [default: the sample's, bert-base-uncased]",
 )
 @click.option(
     "--reading", type=click.Choice(["original", "huggingface"]), help="Which reference is matched where they differ."

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from models.checkpoints.formats import find
-from pipeline import storage
+from models.checkpoints.formats import PRESET, find, look, vocabulary_in
+from pipeline import hubs, storage
 from pipeline.config.training import RECIPE
 from pipeline.errors import BertlineError
 from serving.contract import ENCODER
@@ -26,6 +26,7 @@ def apply_checkpoint_defaults(raw: dict[str, Any]) -> None:
     if not isinstance(checkpoint, str) or raw.get("task") == "translation":  # which the schema refuses
         return
     try:
+        checkpoint = model["checkpoint"] = hubs.pinned(checkpoint)  # type: ignore[index]
         copy = Path(storage.at_hand(checkpoint))
         if (copy / ENCODER).is_dir():  # a model that this line has pre-trained
             copy, checkpoint = copy / ENCODER, storage.join(checkpoint, ENCODER.as_posix())
@@ -34,9 +35,9 @@ def apply_checkpoint_defaults(raw: dict[str, Any]) -> None:
     except BertlineError as error:
         raise BertlineError(f"model.checkpoint: {error}") from None
     text = raw["text"] = dict(text or {})
-    if (folder / "vocab.txt").is_file():
+    if (vocab := vocabulary_in(folder)) is not None:
         beside = checkpoint if folder == copy else checkpoint.rpartition("/")[0]
-        text.setdefault("vocab", storage.join(beside, "vocab.txt"))
+        text.setdefault("vocab", storage.join(beside, vocab.relative_to(folder).as_posix()))
     if text.get("vocab") is None:
         raise BertlineError(
             f"model.checkpoint: {folder} has no vocab.txt; set text.vocab to the vocabulary it was trained with."
@@ -112,10 +113,16 @@ def apply_task_defaults(raw: dict[str, Any]) -> None:
 
 
 def checkpoint_text(folder: Path) -> dict[str, Any]:
-    """Settings of `text` that a checkpoint's `tokenizer_config.json` makes; none without one."""
+    """Settings of `text` that a checkpoint's `tokenizer_config.json` or a preset's `tokenizer.json` makes, if any."""
     path = folder / "tokenizer_config.json"
     if not path.is_file():
-        return {}
+        if (found := look(folder)) is None or found.format != PRESET:
+            return {}
+        from models.checkpoints.settings import preset_tokenizer
+
+        preset = preset_tokenizer(folder)
+        # KerasHub's way of splitting words is its own; the weights were trained with the original's.
+        return {"lower": preset["do_lower_case"]} if preset else {}
     try:
         tokenizer = json.loads(path.read_text(encoding="utf-8"))
         given = {key: tokenizer.get(key) for key in ("do_lower_case", "strip_accents", "tokenize_chinese_chars")}

@@ -22,6 +22,7 @@ from pipeline.config import Config, nearest, without_password
 from pipeline.config_defaults import apply_checkpoint_defaults, apply_task_defaults
 from pipeline.config_source import PRESET_FOLDER, find
 from pipeline.errors import BertlineError
+from pipeline.hubs import preset_handle
 
 _URI = re.compile(r"[a-z][a-z0-9+.-]*:/")
 
@@ -170,7 +171,10 @@ def _resolve_paths(raw: dict[str, Any], base: Path) -> None:
         value = target.get(key) if isinstance(target, dict) else None
         if isinstance(value, str) and not (_URI.match(value) or (key == "checkpoint" and value.startswith(SCHEME))):
             root = Path.cwd() if key == "workspace" else base
-            target[key] = package_path(value) if value.startswith("package:") else str(root / Path(value).expanduser())
+            if key == "checkpoint" and (handle := preset_handle(value, base)):
+                target[key] = handle
+            else:
+                target[key] = package_path(value) if value.startswith("package:") else str(root / Path(value).expanduser())
 
 
 def package_path(value: str) -> str:

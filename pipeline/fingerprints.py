@@ -75,6 +75,7 @@ def file_fingerprint(path: str | None) -> str:
     if not place.exists():
         raise BertlineError(f"{path}: there is no such file or folder; correct the path in the config.")
     files = [place] if place.is_file() else sorted(file for file in place.iterdir() if file.is_file())
+    files += sorted(place.glob("1_Pooling/config.json"))  # which may choose the pooling
     digest = hashlib.sha256()
     for file in files:
         digest.update(file.name.encode())

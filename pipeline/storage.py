@@ -1,4 +1,5 @@
-"""Files and folders wherever a config names them: on this machine, or in a bucket such as gs://BUCKET or s3://BUCKET.
+"""Files and folders wherever a config names them: on this machine, on a model hub (`pipeline/hubs.py`), or in a bucket such
+as gs://BUCKET or s3://BUCKET.
 
 fsspec opens the buckets, with a package for each kind, which is an extra of ours. Nothing of it is imported for paths of
 this machine.
@@ -22,6 +23,7 @@ from pipeline.errors import BertlineError
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://")
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
+HUBS = ("hf://", "kaggle://")
 CACHE_VARIABLE = "BERTLINE_CACHE"
 """Names the folder for copies of what is in buckets."""
 
@@ -62,12 +64,16 @@ def join(folder: str, *names: str) -> str:
 
 
 def at_hand(path: str) -> str:
-    """A file or folder as one of this machine: itself, or a copy of what is in the bucket now.
+    """A file or folder as one of this machine: itself, or a copy of what is in the bucket or on the hub now.
 
     Copies are kept in a cache, by what the bucket says of their content; they are shared and not to be changed.
     """
     if not is_remote(path):
         return path
+    if path.startswith(HUBS):
+        from pipeline.hubs import local_copy  # which knows what a checkpoint consists of, and so more than this module
+
+        return local_copy(path)
     with reaching(path):
         system = _system(path)
         files = system.find(path, detail=True)

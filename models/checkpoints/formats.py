@@ -42,6 +42,12 @@ class Found:
         return self.weights.parent
 
 
+def vocabulary_in(folder: Path) -> Path | None:
+    """The vocabulary that goes with a checkpoint, where Hugging Face has it or else KerasHub."""
+    places = (folder / VOCAB, folder / "assets" / "tokenizer" / "vocabulary.txt")
+    return next((place for place in places if place.is_file()), None)
+
+
 def find(folder: str | Path) -> Found:
     """The checkpoint of a folder, or of one `.keras` file; BertlineError if there is none that can be read."""
     folder = Path(folder)

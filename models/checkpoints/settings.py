@@ -48,6 +48,13 @@ _FAMILY_DEFAULTS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+def preset_tokenizer(folder: Path) -> dict[str, Any] | None:
+    """What KerasHub says of a preset's tokenizer, in Hugging Face's words; None where it says nothing."""
+    path = folder / "tokenizer.json"
+    config = read_json(path).get("config") if path.is_file() else None
+    return {"do_lower_case": bool(config.get("lowercase"))} if isinstance(config, dict) else None
+
+
 def read_size(folder: str | Path) -> tuple[Path, dict[str, Any]]:
     """Reads what a checkpoint's settings say of its size.
 

