@@ -119,7 +119,8 @@ class Encoder(keras.layers.Layer):
             blocks = ops.convert_to_tensor(blocks)
             mask = tokens_in_blocks(mask, blocks)
         bias = None if mask is None else attention_bias(mask, blocks)
-        embedded = self.embeddings(token_ids, segment_ids, mask=mask, positions=positions, training=training)
+        # The mask by its place: Keras takes one that is named for its own kind of mask, and warns that it goes no further.
+        embedded = self.embeddings(token_ids, segment_ids, mask, positions=positions, training=training)
         states = ops.reshape(embedded, (-1, self.size.hidden))
         hidden_states, attentions = [states], []
         for turn, (layer, heads) in enumerate(zip(self.layers, head_masks, strict=True), 1):
