@@ -1,0 +1,37 @@
+"""What a run is remembered by: everything that it follows from."""
+
+from dataclasses import fields, replace
+
+import pytest
+
+from pipeline import unchanged
+from pipeline.config_file import load
+from pipeline.fingerprints import InputDigests
+from pipeline.unchanged import fingerprint
+
+DIGESTS = InputDigests(**{field.name: "as it was" for field in fields(InputDigests)})
+
+
+@pytest.fixture(scope="module")
+def config():
+    return load("copy-tiny")
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(InputDigests)])
+def test_changed_input_is_another_run(config, field):
+    assert fingerprint(config, DIGESTS) == fingerprint(config, replace(DIGESTS))
+    assert fingerprint(config, replace(DIGESTS, **{field: "changed"})) != fingerprint(config, DIGESTS)
+
+
+def test_a_changed_setting_is_another_run(config):
+    assert fingerprint(load("copy-tiny", ["training.seed=7"]), DIGESTS) != fingerprint(config, DIGESTS)
+
+
+@pytest.mark.parametrize("what", ["our sources", "an installed package"])
+def test_changed_code_is_another_run(config, monkeypatch, what):
+    before = fingerprint(config, DIGESTS)
+    if what == "our sources":
+        monkeypatch.setattr(unchanged, "all_sources", lambda: "changed")
+    else:
+        monkeypatch.setattr(unchanged.system, "versions", lambda: {"tensorflow": "0"})
+    assert fingerprint(config, DIGESTS) != before
