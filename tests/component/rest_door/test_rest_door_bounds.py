@@ -4,6 +4,7 @@ import gzip
 import select
 import socket
 import threading
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -47,7 +48,12 @@ def test_a_body_that_grows_too_large_when_opened_is_refused():
     with opened(limits=replace(LIMITS, message_bytes=100_000)) as door:
         folded = gzip.compress(b'{"instances": ["' + b"a" * 50_000_000 + b'"]}')
         assert len(folded) < 100_000
-        assert ask(door, body=folded, **{"Content-Encoding": "gzip"})[0] == 413
+        tracemalloc.start()  # in all threads of this process
+        try:
+            assert ask(door, body=folded, **{"Content-Encoding": "gzip"})[0] == 413
+            assert tracemalloc.get_traced_memory()[1] < 10_000_000  # it was opened no further than the limit
+        finally:
+            tracemalloc.stop()
 
 
 def test_a_body_that_is_longer_than_it_says_is_no_part_of_the_request():
