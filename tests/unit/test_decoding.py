@@ -41,19 +41,34 @@ class Table:
     def nothing(self, beam: int = 1) -> tf.Tensor:
         return tf.zeros([self.rows * beam, 1], tf.int32)
 
-    def score(self, row: int, pieces: tuple[int, ...], alpha: float) -> float:
+    def score(self, row: int, pieces: tuple[int, ...], alpha: float, ends: bool = True) -> float:
         total, held, last = 0.0, 0, BEGIN
-        for piece in (*pieces, END):
+        written = (*pieces, END) if ends else pieces
+        for piece in written:
             held = held * 3 + last
             logits = self.logits[row, held % 64, last].astype(np.float64)
             total += logits[piece] - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
             last = piece
-        return total / ((5 + len(pieces) + 1) / 6) ** alpha
+        return total / ((5 + len(written)) / 6) ** alpha
 
     def best(self, row: int, limit: int, alpha: float) -> list[tuple[float, tuple[int, ...]]]:
         """Every text there is, the best first."""
         texts = itertools.chain.from_iterable(itertools.product(range(2, PIECES), repeat=n) for n in range(limit + 1))
         return sorted(((self.score(row, text, alpha), text) for text in texts), reverse=True)
+
+    def searched(self, row: int, limit: int, alpha: float, beam: int) -> list[tuple[float, tuple[int, ...]]]:
+        """A beam search as one writes it down: after each piece those texts stay whose sum by their length is highest."""
+        texts: list[tuple[float, tuple[int, ...], bool]] = [(0.0, (), False)]
+        while not all(ended for _, _, ended in texts):
+            longer = [text for text in texts if text[2]]
+            for _, pieces, ended in texts:
+                if not ended:
+                    longer.append((self.score(row, pieces, alpha), pieces, True))
+                    for piece in range(2, PIECES) if len(pieces) < limit else ():
+                        text = (*pieces, piece)
+                        longer.append((self.score(row, text, alpha, ends=False), text, False))
+            texts = sorted(longer, reverse=True)[:beam]
+        return [(score, pieces) for score, pieces, _ in texts]
 
 
 ENDS = {"begin_id": BEGIN, "end_id": END}
@@ -70,6 +85,17 @@ def test_a_beam_as_wide_as_all_texts_finds_what_an_exhaustive_search_finds(seed:
         wanted = model.best(row, limit, alpha)[:3]
         assert [tuple(text) for text in found.ids[row].to_list()] == [text for _, text in wanted]
         np.testing.assert_allclose(found.scores[row], [score for score, _ in wanted], atol=1e-5)
+
+
+@pytest.mark.parametrize("beam", [2, 3])
+def test_a_narrow_beam_keeps_the_texts_that_are_best_by_their_length(beam: int) -> None:
+    model, limits = Table(24, 4), [5] * 24
+    arguments = {"beam": beam, "n_best": 1, "alpha": 3.0, **ENDS}
+    found = decoding.beam_search(model.step(beam), model.nothing(beam), tf.constant(limits), **arguments)
+    for row, limit in enumerate(limits):
+        score, text = model.searched(row, limit, 3.0, beam)[0]
+        assert tuple(found.ids[row, 0].numpy()) == text
+        assert float(found.scores[row, 0]) == pytest.approx(score, abs=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(8))
