@@ -188,6 +188,7 @@ def new(data: str, out: str | None, task: str | None, format: str | None, checkp
 
     \b
     CSV, TSV, JSONL, Parquet      texts with a class, a number, tags, or endings to choose from; one text or two
+    Label Studio, doccano         exports of annotated texts: classes, or spans of characters; Prodigy's, too
     CoNLL                         words with tags
     SQuAD's JSON                  questions about texts
     plain text                    documents to pre-train on

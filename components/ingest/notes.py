@@ -12,6 +12,7 @@ from pipeline.config import LabelKind
 FEW = 10
 """A class with fewer evaluation examples is hardly measured: one example more or less is over a tenth of its recall."""
 _SHOWN = 5
+_FEW_REMARKS = 3
 
 
 def notes(report: Mapping[str, Any], label: LabelKind) -> Iterator[str]:
@@ -41,6 +42,9 @@ def notes(report: Mapping[str, Any], label: LabelKind) -> Iterator[str]:
     if conflicts := report["conflicts"]:
         have = "text has" if conflicts == 1 else "texts have"
         yield f"{conflicts:,} {have} different labels in different rows; no model can get all of them right."
+    for kind, found in report.get("remarks", {}).items():
+        what, _, decided = kind.partition("; ")
+        yield f"{found['times']:,} {what} ({decided}), the first of them: {'; '.join(found['first'][:_FEW_REMARKS])}."
     if report["duplicates_skipped"]:
         yield f"Duplicates were not looked for, as there are over {MAX_EVAL_ROWS:,} evaluation examples."
 

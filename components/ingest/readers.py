@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from components.ingest import conll, delimited, documents, jsonl, parallel, parquet, squad
+from components.ingest import conll, delimited, doccano, documents, jsonl, label_studio, parallel, parquet, prodigy, squad
 from components.ingest.files import InputFile, find_files, nearest, readable
 from components.ingest.records import UNREADABLE, BadRow, Row, bad_row
 from pipeline.config import DataConfig
@@ -30,6 +30,9 @@ READERS: dict[str, Reader] = {
     "conll": Reader(conll.columns, conll.read),
     "squad": Reader(squad.columns, squad.read),
     "parallel": Reader(parallel.columns, parallel.read),
+    "label-studio": Reader(label_studio.columns, label_studio.read),
+    "doccano": Reader(doccano.columns, doccano.read),
+    "prodigy": Reader(prodigy.columns, prodigy.read),
 }
 
 

@@ -31,7 +31,7 @@ class Tally:
 
     rows: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
-    """Rows that are left out on purpose, by the setting that says so."""
+    """Rows that are left out on purpose, by the setting or the source that says so."""
     reasons: Counter[str] = field(default_factory=Counter)
     kept: Counter[str] = field(default_factory=Counter)
     digests: Counter[str] = field(default_factory=Counter)
@@ -44,6 +44,10 @@ class Tally:
     """Rows of each split that a hash alone would have put on the other side."""
     places: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     """The first incomplete rows, by what they lack."""
+    remarks: Counter[str] = field(default_factory=Counter)
+    """What readers have decided about rows that are kept."""
+    remarked: dict[str, list[tuple[str, int, str]]] = field(default_factory=dict)
+    """The first of each kind: file, line, and what it was about."""
     unreadable: list[str] = field(default_factory=list)
     """Why reading broke off in a file, one sentence a file."""
 
@@ -62,6 +66,9 @@ class Tally:
             for what in result.missing:
                 self.incomplete[what] += 1
                 self._add_places(what, [(row.file, row.line)])
+            for remark in row.remarks if isinstance(row, Row) else ():
+                self.remarks[remark.kind] += 1
+                self._add_remarks(remark.kind, [(row.file, row.line, remark.shown)])
 
     def add_example(self, split: str, example: bytes, count: int = 1) -> None:
         self.digests[split] += count * int.from_bytes(hashlib.sha256(example).digest()[:16], "big")
@@ -92,7 +99,7 @@ class Tally:
     def merge(self, other: Tally) -> None:
         self.rows += other.rows
         # Not +=, which drops what is below zero: rows that change sides are taken back.
-        for name in ("left_out", "reasons", "kept", "digests", "incomplete", "moved", "repeated"):
+        for name in ("left_out", "reasons", "kept", "digests", "incomplete", "moved", "repeated", "remarks"):
             getattr(self, name).update(getattr(other, name))
         self.unreadable = sorted(self.unreadable + other.unreadable)
         for split, counts in other.labels.items():
@@ -100,6 +107,8 @@ class Tally:
                 self._count_label(split, label, count)
         for what, places in other.places.items():
             self._add_places(what, places)
+        for kind, found in other.remarked.items():
+            self._add_remarks(kind, found)
 
     def _count_label(self, split: str, label: str, count: int) -> None:
         counts = self.labels[split]
@@ -108,6 +117,9 @@ class Tally:
 
     def _add_places(self, what: str, places: Iterable[tuple[str, int]]) -> None:
         self.places[what] = sorted([*self.places.get(what, []), *places])[:_FIRST_PLACES]
+
+    def _add_remarks(self, kind: str, found: Iterable[tuple[str, int, str]]) -> None:
+        self.remarked[kind] = sorted([*self.remarked.get(kind, []), *found])[:_FIRST_PLACES]
 
     def as_report(self, files: Sequence[InputFile], plan: Plan | None = None) -> dict[str, Any]:
         labels = {
@@ -132,6 +144,10 @@ class Tally:
             "conflicts": plan.conflicts if plan else 0,
             "rare": list(plan.moves.rare) if plan else [],
             "duplicates_skipped": plan.too_many if plan else False,
+            "remarks": {
+                kind: {"times": count, "first": [f"{shown} ({file}:{line})" for file, line, shown in self.remarked[kind]]}
+                for kind, count in sorted(self.remarks.items())
+            },
             "incomplete": {
                 what: {"rows": count, "first": [f"{file}:{line}" for file, line in self.places[what]]}
                 for what, count in sorted(self.incomplete.items())

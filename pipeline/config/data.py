@@ -8,7 +8,9 @@ from pydantic import Field, field_validator, model_validator
 
 from pipeline.config.base import Frozen
 
-Formats = Literal["csv", "tsv", "jsonl", "parquet", "documents", "conll", "squad", "parallel"]
+Formats = Literal[
+    "csv", "tsv", "jsonl", "parquet", "documents", "conll", "squad", "parallel", "label-studio", "doccano", "prodigy"
+]
 LabelKind = Literal["class", "classes", "number", "index", "tags", "text"]
 """What a label is; the task says it. An index counts a row's choices from 0; tags are classes, one for each word; a text is
 one that is to be written."""
@@ -56,7 +58,8 @@ class DataConfig(Frozen):
     """How the files are written; by default their ending says it (.gz and .bz2 are looked through). `documents` (.txt) is
     plain text; see `data.documents` and `data.sentences`. `conll` has a word and its tag a line, see `data.tags`. `squad`
     is SQuAD's JSON, 1.1 or 2.0, for the task `answering`. `parallel` is two files that go together line by line: with
-    text: en and label: de, train.en.gz is named here, and train.de.gz stands beside it."""
+    text: en and label: de, train.en.gz is named here, and train.de.gz stands beside it. `label-studio` (JSON), `doccano`
+    and `prodigy` (JSON Lines) are exports of these annotation tools; character spans become tags of words."""
     text: str | tuple[str, ...] = "text"
     """Column that holds the text; two columns, as [premise, hypothesis], for a task over pairs of texts."""
     choices: str | tuple[str, ...] = ()
@@ -107,6 +110,9 @@ class DataConfig(Frozen):
     """A row with an empty text or no label stops the line before training, or goes to the quarantine file."""
     max_bad_share: float = Field(default=0.01, ge=0, le=1)
     """The run fails when a larger share of the rows than this is quarantined."""
+    empty_annotations: Literal["leave out", "keep"] = "leave out"
+    """What becomes of an example of doccano's without labels, of which doccano does not say whether anybody has looked at
+    it: it is left out and counted, or kept as one that has none."""
 
     @property
     def text_columns(self) -> dict[str, str]:

@@ -11,6 +11,7 @@ from pipeline import glue
 from pipeline.config import DataConfig, Formats, nearest, task_names
 from pipeline.errors import BertlineError
 from pipeline.new import columns
+from pipeline.new.annotation_tools import TOOLS, guess_annotated
 from pipeline.new.folders import files_of, guess_glue
 from pipeline.new.guess import Guess, Source, one_line
 from pipeline.new.kinds import KINDS
@@ -27,8 +28,8 @@ def describe(path: str, *, format: str | None = None, task: str | None = None) -
     """Looks at the first rows of a file and guesses what they mean.
 
     Args:
-      path: a CSV, TSV, JSONL, Parquet, CoNLL, SQuAD or text file, a pattern of such, one of two parallel files, or a
-        folder.
+      path: a CSV, TSV, JSONL, Parquet, CoNLL, SQuAD or text file, an export of Label Studio, doccano or Prodigy, a pattern
+        of such, one of two parallel files, or a folder.
       format: how it is written, if it is not to be guessed.
       task: what is to be learned, if it is not to be guessed.
     """
@@ -49,6 +50,8 @@ def describe(path: str, *, format: str | None = None, task: str | None = None) -
     if file.format == "documents" and task == "translation":
         raise _no_partner(path)
     data = DataConfig.model_validate({"path": source.path, "format": _written(file, format)})
+    if file.format in TOOLS:
+        return guess_annotated(source, file, data, task)
     if file.format not in _TELLING:
         return _guess_table(source, file, data, task)
     guess = _TELLING[file.format](source, file, data)

@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
+from itertools import islice
+from typing import Any
 
+from components.ingest import annotated, jsonl, prodigy
 from components.ingest.conll import DOCUMENT
-from components.ingest.files import format_by_ending, open_bytes, readable, uncompressed
+from components.ingest.files import format_by_ending, open_bytes, open_text, readable, uncompressed
+from components.ingest.json_items import ItemReader
+from components.ingest.records import MAX_RECORD_CHARS
 from models import tags
+from pipeline.config import DataConfig
 from pipeline.errors import BertlineError
 
 _LOOKED_AT = 1 << 16
 _MOST = 0.9
+_LINES = 100
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _FOREIGN = {  # first bytes -> what they tell, and what to do
     b"PK": "an archive or a workbook; unpack it, or save the sheet as CSV",
@@ -25,7 +32,9 @@ _FOREIGN = {  # first bytes -> what they tell, and what to do
 def find_format(path: str) -> str:
     """How a file is written; raises BertlineError if it is nothing that can be read."""
     named = format_by_ending(path)
-    if named in ("csv", "jsonl", "parquet", "conll"):
+    if named == "jsonl":
+        return _kind_of_lines(path)
+    if named in ("csv", "parquet", "conll"):
         return named
     with readable(path), open_bytes(path) as stream:
         start = stream.read(_LOOKED_AT)
@@ -54,15 +63,51 @@ def _refuse_foreign(path: str, start: bytes) -> None:
         raise BertlineError(f"{path}: the file is not text; name a CSV, TSV, JSONL, Parquet, CoNLL, SQuAD or text file.")
 
 
+def _kind_of_lines(path: str) -> str:
+    """Which tool has written JSON Lines, by the fields of the first object that tells."""
+    data = DataConfig(path=path)
+    with readable(path):
+        for _, _, found in islice(jsonl.objects(path, data), _LINES):
+            if isinstance(found, dict) and isinstance(found.get("text"), str):
+                if found.get("answer") in ("accept", *prodigy.LEFT_OUT):
+                    return "prodigy"
+                if _is_doccano(found):
+                    return "doccano"
+    return "jsonl"
+
+
+def _is_doccano(found: dict[str, Any]) -> bool:
+    listed = [name for name in ("label", "labels", "entities", "cats") if isinstance(found.get(name), list)]
+    if any(annotated.kind_of(found[name]) == "spans" for name in listed):
+        return True
+    # Other files have lists of classes, too: those of doccano are beside an id.
+    return bool(listed) and isinstance(found.get("id"), int)
+
+
+def _is_label_studio(path: str) -> bool:
+    """A list whose first item is a task with its data, or, in the short form, one that says who has annotated it."""
+    try:
+        with open_text(path, "utf-8", newline="") as stream:
+            first = next(iter(ItemReader(path, stream, None, MAX_RECORD_CHARS))).value
+    except (BertlineError, StopIteration):
+        return False
+    if not isinstance(first, dict):
+        return False
+    is_task = isinstance(first.get("data"), dict) and bool({"annotations", "completions"} & set(first))
+    return is_task or {"id", "annotation_id"} <= set(first)
+
+
 def _kind_of_json(path: str, text: str, lines: Sequence[str]) -> str:
     if text.lstrip()[0] == "[":
+        if _is_label_studio(path):
+            return "label-studio"
         raise _list_instead(path, lines)
     try:
         first = json.loads(lines[0])
     except (ValueError, IndexError):  # one object over many lines, or one line that is longer than what was read
         return "squad"
     whole = [line for line in lines if line.strip()]
-    return "squad" if "data" in first and len(whole) == 1 else "jsonl"
+    return "squad" if "data" in first and len(whole) == 1 else _kind_of_lines(path)
 
 
 def _list_instead(path: str, lines: Sequence[str]) -> BertlineError:
