@@ -193,7 +193,7 @@ def new(data: str, out: str | None, task: str | None, format: str | None, checkp
     SQuAD's JSON                  questions about texts
     plain text                    documents to pre-train on
     train.en beside train.de      lines and their translations; name the file, or the folder
-    a folder                      GLUE's files, or one file to train on and one to hold out
+    a folder                      GLUE's files, or one to train on, one to hold out, perhaps one to test
     """
     from pipeline.new import write_config
 

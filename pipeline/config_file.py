@@ -153,6 +153,7 @@ _PATH_KEYS = (
     ("data", "path"),
     ("data", "train"),
     ("data", "eval"),
+    ("data", "test"),
     ("text", "vocab"),
     ("text", "target_vocab"),
     ("model", "checkpoint"),

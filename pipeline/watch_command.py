@@ -114,4 +114,4 @@ def _done(config: Config) -> Look | None:
 
 
 def _watched(config: Config) -> str:
-    return ", ".join(path for path in (config.data.path, config.data.train, config.data.eval) if path)
+    return ", ".join(path for path in (config.data.path, config.data.train, config.data.eval, config.data.test) if path)

@@ -80,6 +80,13 @@ def squad_json(articles: int, paragraphs: int, impossible: bool = False) -> str:
     return json.dumps({"version": "v2.0", "data": [article(title) for title in range(articles)]})
 
 
+def three_files(folder: Path) -> str:
+    for name, count in (("train", 30), ("dev", 10), ("test", 10)):
+        rows = [(f"{name}: {text}", "ab"[at % 2]) for at, text in enumerate(SENTENCES[:count])]
+        write(folder / "splits", f"{name}.csv", csv_text("text,label", rows))
+    return str(folder / "splits")
+
+
 def squad(folder: Path) -> str:
     return write(folder, "questions.json", squad_json(articles=30, paragraphs=2))
 
@@ -144,6 +151,7 @@ KINDS: dict[str, tuple[Callable[[Path], str], str]] = {  # kind -> what writes i
     "words": (words, "tagging"),
     "conll": (conll, "tagging"),
     "squad": (squad, "answering"),
+    "three_files": (three_files, "classification"),
     "label_studio": (label_studio, "tagging"),
     "doccano": (doccano, "tagging"),
     "prodigy": (prodigy, "classification"),

@@ -62,15 +62,17 @@ def raw_bytes(files: Iterable[InputFile]) -> int:
 
 def find_files(data: DataConfig) -> list[InputFile]:
     """The files that the config names, in a stable order."""
-    if data.path is not None:
-        return [_input_file(path, data, None) for path in _matches("data.path", data.path, data.spans)]
-    patterns = {"train": data.train or "", "eval": data.eval or ""}
-    named = {split: _matches(f"data.{split}", pattern, data.spans) for split, pattern in patterns.items()}
-    files = [_input_file(path, data, split) for split, paths in named.items() for path in paths]
-    train, held_out = ({path for file in files if file.split == split for path in file.paths} for split in named)
-    shared = sorted(train & held_out)
-    if shared:
-        raise BertlineError(f"{shared[0]}: both data.train and data.eval name it; a row must not be on both sides.")
+    settings = {"data.path": None, "data.train": "train", "data.eval": "eval", "data.test": "test"}
+    files: list[InputFile] = []
+    named_by: dict[str, str] = {}
+    for setting, split in settings.items():
+        pattern = getattr(data, setting.removeprefix("data."))
+        for path in _matches(setting, pattern, data.spans) if pattern is not None else ():
+            files.append(_input_file(path, data, split))
+            for each in files[-1].paths:
+                if named_by.setdefault(each, setting) != setting:
+                    both = f"both {named_by[each]} and {setting} name it"
+                    raise BertlineError(f"{each}: {both}; a row must not be on both sides.")
     return files
 
 

@@ -74,7 +74,8 @@ def check_inputs(data: DataConfig, slices: Sequence[str] = (), lists: Sequence[s
         with readable(file.path):
             known = reader.columns(file.path, data)
             for name, setting in needed_columns(data, slices, lists).items():
-                if name not in known:
+                of_split = setting.startswith("data.split") and file.split is not None
+                if name not in known and not of_split:
                     raise BertlineError(_missing_column(file, data, name, setting, known))
             if next(reader.read(file.path, data), None) is None:
                 raise BertlineError(f"{file.path}: the file has columns ({', '.join(known)}) and no rows.")

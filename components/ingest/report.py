@@ -14,7 +14,7 @@ from components.ingest.files import InputFile
 from components.ingest.filters import EXCLUDE, LeftOut
 from components.ingest.plan import Plan
 from components.ingest.records import UNREADABLE, BadRow, Row
-from components.ingest.rows import SPLITS, KeptRow
+from components.ingest.rows import ALL_SPLITS, SPLITS, TEST, KeptRow
 from pipeline.config import DataConfig, LabelKind
 from pipeline.errors import BertlineError
 
@@ -36,7 +36,7 @@ class Tally:
     kept: Counter[str] = field(default_factory=Counter)
     digests: Counter[str] = field(default_factory=Counter)
     """Of each split, the sum of its rows' hashes: the same whatever the order in which they are read."""
-    labels: dict[str, Counter[str]] = field(default_factory=lambda: {split: Counter() for split in SPLITS})
+    labels: dict[str, Counter[str]] = field(default_factory=lambda: {split: Counter() for split in ALL_SPLITS})
     incomplete: Counter[str] = field(default_factory=Counter)
     repeated: Counter[str] = field(default_factory=Counter)
     """Labels of the training rows that were left out as duplicates."""
@@ -122,28 +122,26 @@ class Tally:
         self.remarked[kind] = sorted([*self.remarked.get(kind, []), *found])[:_FIRST_PLACES]
 
     def as_report(self, files: Sequence[InputFile], plan: Plan | None = None) -> dict[str, Any]:
-        labels = {
-            split: {label: count for label, count in sorted(counts.items()) if count}
-            for split, counts in self.labels.items()
-        }
+        splits = ALL_SPLITS if self.kept[TEST] else SPLITS
+        labels = {split: {label: count for label, count in sorted(self.labels[split].items()) if count} for split in splits}
+        measured = {label for split in splits if split != "train" for label in labels[split]}
         return {
             "files": [path for file in files for path in file.paths],
             "rows": self.rows,
-            "kept": {split: self.kept[split] for split in SPLITS},
-            "digests": {split: f"{self.digests[split] % 2**128:032x}" for split in SPLITS},
+            "kept": {split: self.kept[split] for split in splits},
+            "digests": {split: f"{self.digests[split] % 2**128:032x}" for split in splits},
             "excluded": self.left_out.total(),
             "left_out": dict(sorted(self.left_out.items())),
             "quarantined": self.reasons.total(),
             "reasons": dict(sorted(self.reasons.items())),
             "unreadable": self.unreadable,
             "labels": labels,
-            "only_duplicates": sorted(
-                name for name in self.repeated if name in labels["eval"] and name not in labels["train"]
-            ),
+            "only_duplicates": sorted(name for name in self.repeated if name in measured and name not in labels["train"]),
             "moved": {split: self.moved[split] for split in SPLITS if self.moved[split]},
             "conflicts": plan.conflicts if plan else 0,
             "rare": list(plan.moves.rare) if plan else [],
             "duplicates_skipped": plan.too_many if plan else False,
+            "tested": plan.tested if plan else 0,
             "remarks": {
                 kind: {"times": count, "first": [f"{shown} ({file}:{line})" for file, line, shown in self.remarked[kind]]}
                 for kind, count in sorted(self.remarks.items())
@@ -189,9 +187,13 @@ def judge(
             f" All are in {quarantine}; mend them, or raise data.max_bad_share."
         )
     counted = f"{rows:,} rows read, {report['excluded']:,} excluded, {bad:,} quarantined"
-    for split, what in (("train", "training"), ("eval", "held-out")):
-        if not kept[split]:
-            by = ["data.split" if data.path else f"data.{split}", *dict.fromkeys((EXCLUDE, *report["left_out"]))]
+    wanted = {"train": "training", "eval": "held-out", **({TEST: TEST} if data.test else {})}
+    for split, what in wanted.items():
+        if not kept.get(split):
+            by = [
+                "data.split" if data.path and split != TEST else f"data.{split}",
+                *dict.fromkeys((EXCLUDE, *report["left_out"])),
+            ]
             remedy = f"check {', '.join(by[:-1])} and {by[-1]}"
             raise BertlineError(f"No {what} rows are left ({counted}); {remedy}, or give more rows.")
     if data.label is None or label in ("number", "index", "text"):
@@ -206,10 +208,11 @@ def judge(
             " nothing to learn; check data.label and data.exclude."
         )
     if lost := report["only_duplicates"]:
+        or_test = " or test" if data.test else ""
         more = f" (and of {len(lost) - 1:,} more classes)" if len(lost) > 1 else ""
         raise BertlineError(
-            f"Every training row of the class {lost[0]!r}{more} has the text of an evaluation example and was left out, so"
-            f" nothing is left to learn it from; give other rows, or set {DUPLICATES} to keep."
+            f"Every training row of the class {lost[0]!r}{more} has the text of an evaluation{or_test} example and was left"
+            f" out, so nothing is left to learn it from; give other rows, or set {DUPLICATES} to keep."
         )
     if len(classes) > MAX_CLASSES:
         raise BertlineError(

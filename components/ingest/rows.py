@@ -29,6 +29,11 @@ Features = dict[str, str | int | float | Values]
 
 Split = Literal["train", "eval"]
 SPLITS: tuple[Split, ...] = ("train", "eval")
+"""What the steps learn and choose from."""
+TEST = "test"
+"""The split of files that `data.test` names. It is no split of the Examples by TFX's own reckoning: a folder beside theirs,
+so that no step reads it but the Evaluator."""
+ALL_SPLITS = (*SPLITS, TEST)
 
 
 class KeptRow(NamedTuple):

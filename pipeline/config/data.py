@@ -52,6 +52,9 @@ class DataConfig(Frozen):
     """File or glob with the training rows."""
     eval: str | None = None
     """File or glob with the held-out rows."""
+    test: str | None = None
+    """File or glob with test examples, beside `path` or beside `train` and `eval`. They choose nothing: neither epochs nor
+    anything that is tuned, nor whether a model is pushed. The Evaluator measures the exported model on them as well."""
     spans: int | None = Field(default=None, ge=1)
     """Of files that {SPAN} numbers: read the newest so many numbers only; all by default."""
     format: Formats | None = None
@@ -104,8 +107,8 @@ class DataConfig(Frozen):
     other, for they are hardly translations. A Chinese or Japanese character counts as a word. 9 by default."""
     split: SplitConfig = SplitConfig()
     duplicates: Literal["remove", "keep"] = "remove"
-    """What becomes of training rows with the text of an evaluation example (but for case, accents, punctuation and spaces):
-    they are left out and counted, or kept. The evaluation examples stay as they are, so that metrics remain comparable."""
+    """What becomes of training rows with the text of an evaluation or test example (but for case, accents, punctuation and
+    spaces): they are left out and counted, or kept. Those examples stay as they are, so that metrics remain comparable."""
     incomplete: Literal["stop", "quarantine"] = "stop"
     """A row with an empty text or no label stops the line before training, or goes to the quarantine file."""
     max_bad_share: float = Field(default=0.01, ge=0, le=1)

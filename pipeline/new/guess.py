@@ -62,6 +62,8 @@ class Source:
     path: str
     """A file, or a pattern, whose first file stands for all; to train on, if another is held out."""
     held_out: str | None = None
+    test: str | None = None
+    """To be measured by at the end, and to choose nothing by; it may turn out to have no labels."""
 
     @property
     def settings(self) -> list[Setting]:

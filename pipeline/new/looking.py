@@ -17,6 +17,7 @@ from pipeline.new.guess import Guess, Source, one_line
 from pipeline.new.kinds import KINDS
 from pipeline.new.sniffing import find_format
 from pipeline.new.table import Table, read_table
+from pipeline.new.testing import with_test
 from pipeline.new.texts import guess_answers, guess_documents, guess_tags
 from pipeline.new.translations import guess_parallel
 
@@ -26,6 +27,8 @@ _TELLING = {"conll": guess_tags, "squad": guess_answers, "documents": guess_docu
 
 def describe(path: str, *, format: str | None = None, task: str | None = None) -> Guess:
     """Looks at the first rows of a file and guesses what they mean.
+
+    Where a folder has a file of test examples, its rows are to be like the others.
 
     Args:
       path: a CSV, TSV, JSONL, Parquet, CoNLL, SQuAD or text file, an export of Label Studio, doccano or Prodigy, a pattern
@@ -46,6 +49,10 @@ def describe(path: str, *, format: str | None = None, task: str | None = None) -
         raise BertlineError(f"{path}: a task of GLUE is read from the folder of its files; name that.")
     if task and task not in task_names():
         raise BertlineError(f"--task {task}: there is no such task{nearest(task, task_names())}.")
+    return with_test(_guess(path, source, format, task), source.test)
+
+
+def _guess(path: str, source: Source, format: str | None, task: str | None) -> Guess:
     file = _first_file(source, format)
     if file.format == "documents" and task == "translation":
         raise _no_partner(path)

@@ -13,7 +13,7 @@ import yaml
 from pipeline.new.encoder import model_settings
 from pipeline.new.guess import Guess, Room, Setting, one_line
 
-_PATHS = ("path", "train", "eval", "folder", "checkpoint")
+_PATHS = ("path", "train", "eval", "test", "folder", "checkpoint")
 _NO_PATH = ("package:", "runs:")
 _NO_NAMES = ("train", "data")
 
