@@ -29,7 +29,19 @@ from pipeline.config import Config
 from pipeline.fingerprints import InputDigests, code_fingerprint
 from pipeline.place import Place, here
 
-_OF_THE_LINE_ALONE = {"path", "train", "eval", "test", "spans", "split", "labels", "incomplete", "max_bad_share"}
+_OF_THE_LINE_ALONE = {
+    "path",
+    "train",
+    "eval",
+    "test",
+    "query",
+    "sheet",
+    "spans",
+    "split",
+    "labels",
+    "incomplete",
+    "max_bad_share",
+}
 """Settings of `data` that say nothing of how another file is read."""
 _TRAINING_ALONE: Any = {
     "static": True,

@@ -183,11 +183,15 @@ def search(config: str, trials: int | None, overrides: tuple[str, ...], workspac
     metavar="FOLDER",
     help="Encoder to start from; none for one from scratch. [default: the best at hand for the language of the texts]",
 )
-def new(data: str, out: str | None, task: str | None, format: str | None, checkpoint: str | None) -> None:
+@click.option("--query", metavar="SELECT", help="What is asked of a database, whose SQLAlchemy address DATA then is.")
+def new(
+    data: str, out: str | None, task: str | None, format: str | None, checkpoint: str | None, query: str | None
+) -> None:
     """Look at DATA, a file or folder, and write a config for it that says what was seen.
 
     \b
-    CSV, TSV, JSONL, Parquet      texts with a class, a number, tags, or endings to choose from; one text or two
+    CSV, TSV, JSONL, Parquet,     texts with a class, a number, tags, or endings to choose from; one text or two
+    Excel, a database's --query
     Label Studio, doccano         exports of annotated texts: classes, or spans of characters; Prodigy's, too
     CoNLL                         words with tags
     SQuAD's JSON                  questions about texts
@@ -197,8 +201,9 @@ def new(data: str, out: str | None, task: str | None, format: str | None, checkp
     """
     from pipeline.new import write_config
 
-    out = out or f"{Path(os.path.abspath(data)).name.partition('.')[0]}.yaml"
-    click.echo(write_config(data, out, format=format, task=task, checkpoint=checkpoint))
+    whole = os.path.abspath(data.partition("?")[0] if "://" in data else data)
+    out = out or f"{Path(whole).name.partition('.')[0]}.yaml"
+    click.echo(write_config(data, out, format=format, task=task, checkpoint=checkpoint, query=query))
     click.echo(f"\nWritten to {out}. Next: bertline run {out}", err=True)
 
 

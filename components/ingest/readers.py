@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from components.ingest import conll, delimited, doccano, documents, jsonl, label_studio, parallel, parquet, prodigy, squad
+from components.ingest import (
+    conll,
+    database,
+    delimited,
+    doccano,
+    documents,
+    excel,
+    jsonl,
+    label_studio,
+    parallel,
+    parquet,
+    prodigy,
+    squad,
+)
 from components.ingest.files import InputFile, find_files, nearest, readable
 from components.ingest.records import UNREADABLE, BadRow, Row, bad_row
 from pipeline.config import DataConfig
@@ -33,6 +46,8 @@ READERS: dict[str, Reader] = {
     "label-studio": Reader(label_studio.columns, label_studio.read),
     "doccano": Reader(doccano.columns, doccano.read),
     "prodigy": Reader(prodigy.columns, prodigy.read),
+    "xlsx": Reader(excel.columns, excel.read),
+    "sql": Reader(database.columns, database.read),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import zipfile
 from collections.abc import Sequence
 from itertools import islice
 from typing import Any
@@ -23,6 +24,7 @@ _LINES = 100
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _FOREIGN = {  # first bytes -> what they tell, and what to do
     b"PK": "an archive or a workbook; unpack it, or save the sheet as CSV",
+    b"\xd0\xcf\x11\xe0": "a workbook of an old Excel, or one with a password; save it as .xlsx without one",
     b"\x1f\x8b": "compressed; give it an ending .gz, or unpack it",
     b"BZh": "compressed; give it an ending .bz2, or unpack it",
     b"%PDF": "a PDF; save its text",
@@ -34,7 +36,7 @@ def find_format(path: str) -> str:
     named = format_by_ending(path)
     if named == "jsonl":
         return _kind_of_lines(path)
-    if named in ("csv", "parquet", "conll"):
+    if named in ("csv", "parquet", "conll") or named == "xlsx" and _is_archive(path):
         return named
     with readable(path), open_bytes(path) as stream:
         start = stream.read(_LOOKED_AT)
@@ -53,6 +55,12 @@ def find_format(path: str) -> str:
     if named is None or named == "documents":
         return "tsv" if _has_tabs(lines) else "documents"
     return named
+
+
+def _is_archive(path: str) -> bool:
+    """As a workbook is one; a damaged one is told of as what it begins like."""
+    with readable(path), open_bytes(path) as stream:
+        return zipfile.is_zipfile(stream)
 
 
 def _refuse_foreign(path: str, start: bytes) -> None:

@@ -102,6 +102,8 @@ def sample(file: InputFile, data: DataConfig) -> tuple[list[Row], list[BadRow]]:
 
 def with_encoding(file: InputFile, data: DataConfig) -> DataConfig:
     """UTF-16 where the file begins with its mark."""
+    if file.format in ("xlsx", "sql"):
+        return data
     with open(file.path, "rb") as stream:
         is_utf16 = stream.read(2) in (b"\xff\xfe", b"\xfe\xff")
     return data.model_copy(update={"encoding": "utf-16"}) if is_utf16 else data
