@@ -62,6 +62,19 @@ def files_of(folder: Path) -> Source:
     )
 
 
+def files_beside(path: Path) -> Source:
+    """A file that is called train, with those beside it to hold out and to test; any other file stands alone."""
+    stem, _, ending = path.name.partition(".")
+    if stem.lower() not in TRAIN:
+        return Source(path=str(path))
+
+    def beside(names: tuple[str, ...]) -> str | None:
+        files = (path.with_name(f"{name}.{ending}") for name in names)
+        return next((str(file) for file in files if file.is_file()), None)
+
+    return Source(path=str(path), held_out=beside(tuple(name for name in HELD_OUT if name not in TEST)), test=beside(TEST))
+
+
 def named(names: list[str], parts: tuple[str, ...]) -> list[str]:
     """The names with the first part that any has."""
     found = ([name for name in names if part in name.lower()] for part in parts)

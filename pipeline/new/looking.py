@@ -15,7 +15,7 @@ from pipeline.config.databases import PASSWORD_VARIABLE, anchored, has_password,
 from pipeline.errors import BertlineError
 from pipeline.new import columns
 from pipeline.new.annotation_tools import TOOLS, guess_annotated
-from pipeline.new.folders import files_of, guess_glue
+from pipeline.new.folders import files_beside, files_of, guess_glue
 from pipeline.new.guess import Guess, Setting, Source, one_line
 from pipeline.new.kinds import KINDS
 from pipeline.new.sniffing import find_format
@@ -50,7 +50,7 @@ def describe(path: str, *, format: str | None = None, task: str | None = None, q
             return guess
         if format:
             raise _no_partner(path)
-    source = files_of(folder) if folder.is_dir() else Source(path=os.path.abspath(path))
+    source = files_of(folder) if folder.is_dir() else files_beside(folder)
     if task and task.startswith(glue.PREFIX):
         raise BertlineError(f"{path}: a task of GLUE is read from the folder of its files; name that.")
     _known(task)

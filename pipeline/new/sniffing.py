@@ -88,8 +88,13 @@ def _is_doccano(found: dict[str, Any]) -> bool:
     listed = [name for name in ("label", "labels", "entities", "cats") if isinstance(found.get(name), list)]
     if any(annotated.kind_of(found[name]) == "spans" for name in listed):
         return True
-    # Other files have lists of classes, too: those of doccano are beside an id.
-    return bool(listed) and isinstance(found.get("id"), int)
+    # Other files have lists of classes, too, or a tag for each character: those of doccano are beside an id.
+    is_tagged = any(len(found[name]) == len(found["text"]) and all(map(_is_tag, found[name])) for name in listed)
+    return bool(listed) and isinstance(found.get("id"), int) and not is_tagged
+
+
+def _is_tag(name: Any) -> bool:
+    return isinstance(name, str) and tags.parse(name) is not None
 
 
 def _is_label_studio(path: str) -> bool:

@@ -18,7 +18,7 @@ def with_test(guess: Guess, path: str | None) -> Guess:
     """The guess with the test file, if its examples have the columns and the labels that the others have."""
     if path is None or not _has_labels(guess, path):
         return guess
-    at = next(number for number, setting in enumerate(guess.data, 1) if setting.key == "eval")
+    at = max(number for number, setting in enumerate(guess.data, 1) if setting.key in ("path", "eval"))
     setting = Setting("test", path, "chooses nothing: only the model that is left is measured on it")
     return replace(guess, data=(*guess.data[:at], setting, *guess.data[at:]))
 
