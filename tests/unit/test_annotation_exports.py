@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.ingest.files import find_files
@@ -115,6 +115,7 @@ def test_a_span_that_does_not_fit_its_text_is_an_error(span, why):
         tag_words("Ada wrote.", [span])
 
 
+@settings(max_examples=50)
 @given(st.text(max_size=40), st.integers(0, 40), st.integers(1, 10))
 def test_the_words_under_a_span_are_one_entity(text, start, length):
     span = Span(start, min(len(text), start + length), "X")
