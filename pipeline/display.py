@@ -236,12 +236,13 @@ def _number(value: float) -> str:
 
 
 def _by_settings(counts: dict[str, int]) -> str:
-    """Which settings have left rows out, and how many each; nothing where there are none.
+    """Which settings have left rows out, or what their source says of them, and how many each; nothing without any.
 
-    >>> _by_settings({"data.max_words": 1200, "data.exclude": 3})
-    ' (1,200 by data.max_words, 3 by data.exclude)'
+    >>> _by_settings({"data.max_words": 1200, "rejected in Prodigy": 3})
+    ' (1,200 by data.max_words, 3 rejected in Prodigy)'
     """
-    shown = ", ".join(f"{count:,} by {setting}" for setting, count in counts.items())
+    by = {reason: f"by {reason}" if reason.startswith("data.") else reason for reason in counts}
+    shown = ", ".join(f"{count:,} {by[reason]}" for reason, count in counts.items())
     return f" ({shown})" if shown else ""
 
 
