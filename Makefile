@@ -64,11 +64,11 @@ $(READY): requirements.lock pyproject.toml | $(UV)
 	@touch $@
 
 lock: | $(UV) ## compiles requirements.lock (tests), and those of the image for CPUs and for GPUs, anew
-	$(UV) pip compile -q pyproject.toml --extra samples --extra test --extra kubeflow --extra s3 --extra gcs --extra cpu --override locks/cpu-overrides.txt \
+	$(UV) pip compile -q pyproject.toml --extra samples --extra test --extra kubeflow --extra s3 --extra gcs --extra excel --extra postgres --extra cpu --override locks/cpu-overrides.txt \
 	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements.lock
-	$(UV) pip compile -q pyproject.toml --extra kubeflow --extra s3 --extra gcs --extra cpu --override locks/cpu-overrides.txt -c requirements.lock \
+	$(UV) pip compile -q pyproject.toml --extra kubeflow --extra s3 --extra gcs --extra excel --extra postgres --extra cpu --override locks/cpu-overrides.txt -c requirements.lock \
 	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements-cpu.lock
-	$(UV) pip compile -q pyproject.toml --extra samples --extra kubeflow --extra s3 --extra gcs --extra gpu \
+	$(UV) pip compile -q pyproject.toml --extra samples --extra kubeflow --extra s3 --extra gcs --extra excel --extra postgres --extra gpu \
 	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements-gpu.lock
 
 clean: ## removes the workspace; the environment stays

@@ -6,6 +6,8 @@ What follows from the numbers is decided in `verdict.py`.
 from __future__ import annotations
 
 import json
+import math
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -20,6 +22,7 @@ from components import metrics
 from components.baselines.judging import lost_to
 from components.baselines.measuring import Measured, measure_baselines
 from components.held_out.rows import HeldOutRows
+from components.held_out.scores import Estimate, bootstrap, enough_draws
 from components.held_out.writer import row_evaluator
 from components.metrics import PER_CLASS
 from components.undefined import undefined_metrics
@@ -49,8 +52,9 @@ def evaluate(
     labels: Sequence[str],
     text_keys: Sequence[str],
     train: Sequence[str] = (),
+    test: Sequence[str] = (),
 ) -> Verdict:
-    """Measures the model at `model` (and `baseline`) on the files `examples`.
+    """Measures the model at `model` (and `baseline`) on the files `examples`, and the model alone on the files `test`.
 
     Writes TFMA's results to `output`, and every row with the model's answer (`components/held_out`).
 
@@ -59,37 +63,11 @@ def evaluate(
       train: files of the training Examples, which simple baselines learn from; without them none is measured.
     """
     check_metrics(task, settings, len(labels))
-    config = _eval_config(task, settings, labels, with_baseline=baseline is not None)
-    models = [
-        tfma.default_eval_shared_model(path, model_name=name, eval_config=config)
-        for name, path in (("candidate", model), ("baseline", baseline))
-        if path is not None
-    ]
-    extractors = tfma.default_extractors(eval_shared_model=models, eval_config=config)
-    # Before the slice keys are read from the features.
-    extractors.insert(1, _length_extractor(settings.length_slices))
-    # TFMA keeps no name for a model that is measured alone.
-    name = "candidate" if baseline else None
-    evaluators = [
-        *tfma.default_evaluators(eval_shared_model=models, eval_config=config),
-        row_evaluator(task, labels, text_keys, _slice_columns(settings), output, name),
-    ]
-    source = tf_example_record.TFExampleRecord(
-        list(examples), raw_record_column_name=tfma.ARROW_INPUT_COLUMN, telemetry_descriptors=["Bertline"]
-    )
+    name = _named(baseline)
     with make_pipeline() as pipeline:
-        _ = (
-            pipeline
-            | "Read" >> source.BeamSource(batch_size=_ROWS_AT_ONCE)
-            | "Evaluate"
-            >> tfma.ExtractEvaluateAndWriteResults(
-                eval_shared_model=models,
-                eval_config=config,
-                extractors=extractors,
-                evaluators=evaluators,
-                output_path=output,
-            )
-        )
+        _measure(pipeline, "", task, settings, (model, baseline), examples, output, labels, text_keys)
+        if test:
+            _measure(pipeline, "Test", task, settings, (model, None), test, _test_output(output), labels, text_keys)
     slices, confusion, classes = _results(output, name, task, len(labels))
     baseline_slices = _results(output, "baseline", task, len(labels))[0] if baseline else {}
     undefined = undefined_metrics(slices[OVERALL], task, confusion, labels, classes)
@@ -115,7 +93,78 @@ def evaluate(
         baselines=simple.metrics,
         baseline_seconds=simple.seconds,
         baseline_notes=list(simple.notes),
+        **(_of_test(_test_output(output), task, len(labels)) if test else {}),
     )
+
+
+def _test_output(output: str) -> str:
+    return os.path.join(output, "test")
+
+
+def _named(baseline: str | None) -> str | None:
+    """By which name TFMA keeps the candidate: by none if it is measured alone."""
+    return "candidate" if baseline else None
+
+
+def _measure(
+    pipeline: Any,
+    step: str,
+    task: Task,
+    settings: EvaluationConfig,
+    paths: tuple[str, str | None],
+    examples: Sequence[str],
+    output: str,
+    labels: Sequence[str],
+    text_keys: Sequence[str],
+) -> None:
+    """Adds the steps to a Beam pipeline that measure a model, and perhaps a baseline, on some files.
+
+    Args:
+      step: begins the names of the steps.
+      paths: of the model, and of the baseline.
+    """
+    model, baseline = paths
+    config = _eval_config(task, settings, labels, with_baseline=baseline is not None)
+    models = [
+        tfma.default_eval_shared_model(path, model_name=name, eval_config=config)
+        for name, path in (("candidate", model), ("baseline", baseline))
+        if path is not None
+    ]
+    extractors = tfma.default_extractors(eval_shared_model=models, eval_config=config)
+    # Before the slice keys are read from the features.
+    extractors.insert(1, _length_extractor(settings.length_slices))
+    evaluators = [
+        *tfma.default_evaluators(eval_shared_model=models, eval_config=config),
+        row_evaluator(task, labels, text_keys, _slice_columns(settings), output, _named(baseline)),
+    ]
+    source = tf_example_record.TFExampleRecord(
+        list(examples), raw_record_column_name=tfma.ARROW_INPUT_COLUMN, telemetry_descriptors=["Bertline"]
+    )
+    _ = (
+        pipeline
+        | f"{step}Read" >> source.BeamSource(batch_size=_ROWS_AT_ONCE)
+        | f"{step}Evaluate"
+        >> tfma.ExtractEvaluateAndWriteResults(
+            eval_shared_model=models,
+            eval_config=config,
+            extractors=extractors,
+            evaluators=evaluators,
+            output_path=output,
+        )
+    )
+
+
+def _of_test(output: str, task: Task, classes: int) -> dict[str, Any]:
+    """The test metrics of a verdict, each with its interval."""
+    measured = _results(output, None, task, classes)[0][OVERALL]
+    rows = HeldOutRows.read(output)
+    spread = bootstrap(rows, draws=enough_draws(len(rows))) if len(rows) else {}
+    metrics: Slices = {}
+    for name, value in measured.items():
+        one = spread[name].one if name in spread else Estimate(value, math.nan, math.nan)
+        if name != ROWS:
+            metrics[name] = {"value": value, "low": one.low, "high": one.high}
+    return {"test": metrics, "test_rows": int(measured[ROWS])}
 
 
 def _eval_config(task: Task, settings: EvaluationConfig, labels: Sequence[str], *, with_baseline: bool) -> tfma.EvalConfig:

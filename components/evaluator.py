@@ -14,12 +14,14 @@ from tfx.dsl.component.experimental.annotations import (
     Parameter,
 )
 from tfx.dsl.component.experimental.decorators import component
+from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 from tfx.types.standard_artifacts import Examples, Model, ModelBlessing, ModelEvaluation
 from tfx.utils import io_utils, path_utils
 
 from components import events
 from components.evaluation import evaluate
+from components.ingest.rows import TEST
 from components.publish import model_digest, pushed_versions
 from components.verdict import FILE_NAME
 from models.task import as_learned, get_task
@@ -44,7 +46,8 @@ def Evaluator(
     refuses it.
 
     Args:
-      examples: raw Examples with the splits `eval` and `train`; simple baselines learn from the latter.
+      examples: raw Examples with the splits `eval` and `train`, which simple baselines learn from, and perhaps with test
+        examples beside them.
       model: the candidate.
       evaluation: TFMA's results, our verdict with its reasons, and every row with the model's answer.
       blessing: whether the model may be pushed.
@@ -58,6 +61,8 @@ def Evaluator(
     def files(split: str) -> list[str]:
         return [os.path.join(uri, "*") for uri in artifact_utils.get_split_uris([examples], split)]
 
+    # Ingest leaves them beside the splits, so that no other step takes them for one.
+    test = os.path.join(examples.uri, f"Split-{TEST}", "*")
     card = read_card(model_path)
     task = as_learned(get_task(card["task"]), PretrainingConfig.model_validate_json(pretraining))
     verdict = evaluate(
@@ -68,6 +73,7 @@ def Evaluator(
         baseline=find_baseline(model_path, card, destination),
         examples=files("eval"),
         train=files("train"),
+        test=[test] if fileio.glob(test) else [],
         output=evaluation.uri,
         labels=card["labels"],
         # A caller may name the texts otherwise than the Examples do.

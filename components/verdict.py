@@ -54,6 +54,11 @@ class Verdict:
     baseline_notes: list[str] = field(default_factory=list)
     """On how many examples they were measured, where that is not all of them."""
 
+    test: Slices = field(default_factory=dict)
+    """Metric -> its `value` on the test examples, and the interval from `low` to `high`; none where there are none. Nothing
+    is judged by them."""
+    test_rows: int = 0
+
     @property
     def classes(self) -> dict[str, dict[str, float]]:
         """Precision, recall and F1 of each class, and last how many of it there are; none for a task without classes."""
@@ -67,7 +72,7 @@ class Verdict:
         found = json.loads(text)
         for name in ("metrics", "baseline_metrics"):
             found[name] = with_nan(found.get(name, {}))
-        for name in ("slices", "per_class"):
+        for name in ("slices", "per_class", "test"):
             found[name] = {key: with_nan(values) for key, values in found.get(name, {}).items()}
         return cls(**found)
 

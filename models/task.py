@@ -282,6 +282,14 @@ def check_label(task: Task, column: str | None) -> None:
         raise BertlineError(f"data.label: the task {task.name} learns from the texts alone; leave it out.")
 
 
+def check_test(task: Task, path: str | None) -> None:
+    """Refuses test examples of a task that is measured on examples which its own pipeline has made."""
+    if path is not None and task.number_keys:
+        raise BertlineError(
+            f"data.test: the task {task.name} is measured on pairs that are made of documents; leave it out."
+        )
+
+
 def check_training(task: Task, training: TrainingConfig, crf: bool) -> None:
     """Refuses settings that the task's loss does not know, before the run starts."""
     together = "with model.crf, which learns whole rows of tags" if crf else f"of the task {task.name}"

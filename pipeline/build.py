@@ -23,13 +23,25 @@ from components.transform import Transform
 from components.validation import DataGate, SchemaFromConfig
 from components.verdict import check_metrics
 from components.vocabulary import VocabularyGen
-from models.task import as_learned, check_label, check_texts, check_training, get_task
+from models.task import as_learned, check_label, check_test, check_texts, check_training, get_task
 from pipeline.beam import beam_args
 from pipeline.config import Config
 from pipeline.fingerprints import InputDigests, code_fingerprint
 from pipeline.place import Place, here
 
-_OF_THE_LINE_ALONE = {"path", "train", "eval", "spans", "split", "labels", "incomplete", "max_bad_share"}
+_OF_THE_LINE_ALONE = {
+    "path",
+    "train",
+    "eval",
+    "test",
+    "query",
+    "sheet",
+    "spans",
+    "split",
+    "labels",
+    "incomplete",
+    "max_bad_share",
+}
 """Settings of `data` that say nothing of how another file is read."""
 _TRAINING_ALONE: Any = {
     "static": True,
@@ -56,6 +68,7 @@ def create_pipeline(
     text_keys = list(config.data.columns_of_texts)
     check_texts(task, text_keys)
     check_label(task, config.data.label)
+    check_test(task, config.data.test)
     check_training(task, config.training, config.model.crf)
     check_metrics(as_learned(task, config.pretraining), config.evaluation, len(config.data.labels))
     files = check_inputs(config.data, config.evaluation.slices, list(task.list_keys)) if place.sees_data else []

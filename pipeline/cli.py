@@ -184,21 +184,27 @@ def search(config: str, trials: int | None, overrides: tuple[str, ...], workspac
     help="Encoder to start from: a folder, hf://ORGANISATION/NAME, or a KerasHub preset as bert_tiny_en_uncased; none: from"
     " scratch. [default: the best at hand for the language of the texts]",
 )
-def new(data: str, out: str | None, task: str | None, format: str | None, checkpoint: str | None) -> None:
+@click.option("--query", metavar="SELECT", help="What is asked of a database, whose SQLAlchemy address DATA then is.")
+def new(
+    data: str, out: str | None, task: str | None, format: str | None, checkpoint: str | None, query: str | None
+) -> None:
     """Look at DATA, a file or folder, and write a config for it that says what was seen.
 
     \b
-    CSV, TSV, JSONL, Parquet      texts with a class, a number, tags, or endings to choose from; one text or two
+    CSV, TSV, JSONL, Parquet,     texts with a class, a number, tags, or endings to choose from; one text or two
+    Excel, a database's --query
+    Label Studio, doccano         exports of annotated texts: classes, or spans of characters; Prodigy's, too
     CoNLL                         words with tags
     SQuAD's JSON                  questions about texts
     plain text                    documents to pre-train on
     train.en beside train.de      lines and their translations; name the file, or the folder
-    a folder                      GLUE's files, or one file to train on and one to hold out
+    a folder                      GLUE's files, or one to train on, one to hold out, perhaps one to test
     """
     from pipeline.new import write_config
 
-    out = out or f"{Path(os.path.abspath(data)).name.partition('.')[0]}.yaml"
-    click.echo(write_config(data, out, format=format, task=task, checkpoint=checkpoint))
+    whole = os.path.abspath(data.partition("?")[0] if "://" in data else data)
+    out = out or f"{Path(whole).name.partition('.')[0]}.yaml"
+    click.echo(write_config(data, out, format=format, task=task, checkpoint=checkpoint, query=query))
     click.echo(f"\nWritten to {out}. Next: bertline run {out}", err=True)
 
 

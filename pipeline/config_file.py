@@ -19,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 from components.encoder_run import SCHEME, find_run
 from pipeline import glue, metric_names, search_space
 from pipeline.config import Config, nearest, without_password
+from pipeline.config.databases import anchored, has_password
 from pipeline.config_defaults import apply_checkpoint_defaults, apply_task_defaults
 from pipeline.config_source import PRESET_FOLDER, find
 from pipeline.errors import BertlineError
@@ -154,6 +155,7 @@ _PATH_KEYS = (
     ("data", "path"),
     ("data", "train"),
     ("data", "eval"),
+    ("data", "test"),
     ("text", "vocab"),
     ("text", "target_vocab"),
     ("model", "checkpoint"),
@@ -169,6 +171,8 @@ def _resolve_paths(raw: dict[str, Any], base: Path) -> None:
         for section in sections:
             target = target.get(section) or {}
         value = target.get(key) if isinstance(target, dict) else None
+        if isinstance(value, str) and sections == ["data"]:
+            target[key] = value = anchored(value, base)
         if isinstance(value, str) and not (_URI.match(value) or (key == "checkpoint" and value.startswith(SCHEME))):
             root = Path.cwd() if key == "workspace" else base
             if key == "checkpoint" and (handle := preset_handle(value, base)):
@@ -215,7 +219,9 @@ def _explain(error: ValidationError, path: Path, lines: Mapping[str, int]) -> li
             message = f"{key} is missing{_purpose(parts)}"
         else:
             reason = problem["msg"].removeprefix("Value error, ")
-            given = f" (received {without_password(repr(problem['input']))})" if _is_small(problem.get("input")) else ""
+            given = problem.get("input")
+            may_show = _is_small(given) and not has_password(without_password(str(given)))
+            given = f" (received {without_password(repr(given))})" if may_show else ""
             message = f"{key}: {reason}{given}" if key else reason
         sentences.append(f"{_where(key, path, lines)}: {message}")
     return sentences

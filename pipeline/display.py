@@ -163,10 +163,11 @@ def show_summary(console: Console, summary: Summary, next_commands: list[tuple[s
 
 def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
     rows = summary.rows
+    tested = f" {rows['test']:,} to test," if "test" in rows else ""
     yield (
         "rows",
         (
-            f"{rows.get('read', 0):,} read: {rows.get('train', 0):,} to train, {rows.get('eval', 0):,} held out,"
+            f"{rows.get('read', 0):,} read: {rows.get('train', 0):,} to train, {rows.get('eval', 0):,} held out,{tested}"
             f" {rows.get('excluded', 0):,} left out on purpose{_by_settings(rows.get('left_out', {}))},"
             f" {rows.get('quarantined', 0):,} quarantined"
         ),
@@ -178,6 +179,8 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
         elif metric != "rows":
             why = summary.undefined.get(metric)
             yield metric, f"undefined: {why}" if why else _number(value)
+    for metric, found in summary.test.items():
+        yield f"test {metric}", f"{_number(found['value'])}  ({found['low']:.4f} to {found['high']:.4f})"
     for name, found in summary.baselines.items():
         metric, value = next(iter(found.items()))
         yield "  baseline", f"{name}: {metric} {_number(value)}"
@@ -233,12 +236,13 @@ def _number(value: float) -> str:
 
 
 def _by_settings(counts: dict[str, int]) -> str:
-    """Which settings have left rows out, and how many each; nothing where there are none.
+    """Which settings have left rows out, or what their source says of them, and how many each; nothing without any.
 
-    >>> _by_settings({"data.max_words": 1200, "data.exclude": 3})
-    ' (1,200 by data.max_words, 3 by data.exclude)'
+    >>> _by_settings({"data.max_words": 1200, "rejected in Prodigy": 3})
+    ' (1,200 by data.max_words, 3 rejected in Prodigy)'
     """
-    shown = ", ".join(f"{count:,} by {setting}" for setting, count in counts.items())
+    by = {reason: f"by {reason}" if reason.startswith("data.") else reason for reason in counts}
+    shown = ", ".join(f"{count:,} {by[reason]}" for reason, count in counts.items())
     return f" ({shown})" if shown else ""
 
 

@@ -35,6 +35,7 @@ from tfx.orchestration.kubeflow.v2.kubeflow_v2_dag_runner import (  # noqa: E402
 )
 from tfx.orchestration.pipeline import Pipeline  # noqa: E402
 
+from components.ingest.component import GIVEN_AT_RUN as FILES_AT_RUN  # noqa: E402
 from pipeline.build import create_pipeline  # noqa: E402
 from pipeline.config import Config, ResourcesConfig, nearest  # noqa: E402
 from pipeline.config_file import load  # noqa: E402
@@ -111,7 +112,7 @@ def _place(config: Config) -> Place:
 
 def _parameters(config: Config) -> Iterator[tuple[str, RuntimeParameter]]:
     """What may be given when a run is started, and is the config's own otherwise."""
-    for name in ("path", "train", "eval"):
+    for name in FILES_AT_RUN:
         if value := getattr(config.data, name):
             yield name, RuntimeParameter(f"data-{name}", str, default=value)
     if "epochs" not in config.training.recipe:  # which no one number stands for before the data is read

@@ -17,8 +17,8 @@ from pipeline.run_store import store_of
 from pipeline.storage import AnyPath
 
 SHOWN_PARAMS = (
-    "data.path", "data.train", "data.eval", "model.checkpoint", "model.size", "text.seq_len", "training.epochs",
-    "training.batch_size", "training.learning_rate", "training.seed",
+    "data.path", "data.train", "data.eval", "data.test", "model.checkpoint", "model.size", "text.seq_len",
+    "training.epochs", "training.batch_size", "training.learning_rate", "training.seed",
 )  # fmt: skip
 _METRIC = "eval/"
 

@@ -133,7 +133,7 @@ class RunRecord:
             self.verdict = verdict = Verdict.from_json(Path(outputs["evaluation"].uri, VERDICT).read_text())
             tracker.log_verdict(verdict)
             summary.metrics, summary.slices, summary.classes = verdict.metrics, verdict.slices, verdict.classes
-            summary.undefined = verdict.undefined
+            summary.undefined, summary.test = verdict.undefined, verdict.test
             summary.blessed, summary.reasons = verdict.blessed, verdict.reasons
             summary.baseline["pushed"] = verdict.baseline_metrics
             summary.baselines, summary.baseline_seconds = verdict.baselines, verdict.baseline_seconds

@@ -43,6 +43,8 @@ class Summary:
     """`majority`: accuracy of always answering the most frequent class; `pushed`: metrics of the model pushed before."""
     baselines: dict[str, dict[str, float]] = field(default_factory=dict)
     """Simple baseline -> its metrics on the same evaluation examples, those with a threshold first."""
+    test: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Metric -> `value`, `low` and `high` on the test examples, which chose nothing; none where there are none."""
     baseline_seconds: float = 0.0
     """What it took to measure them."""
     anomalies_allowed: bool = False

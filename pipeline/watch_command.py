@@ -73,6 +73,9 @@ def look(config: Config) -> Look:
     """The raw files as they are now."""
     from components.ingest.files import find_files
 
+    if config.data.query is not None:
+        raise BertlineError("data.query: watch waits for files; let a scheduler give `bertline run` for a database.")
+
     paths = sorted({path for file in find_files(config.data) for path in file.paths})
     try:
         return [[path, (found := Path(path).stat()).st_size, found.st_mtime_ns] for path in paths]
@@ -114,4 +117,4 @@ def _done(config: Config) -> Look | None:
 
 
 def _watched(config: Config) -> str:
-    return ", ".join(path for path in (config.data.path, config.data.train, config.data.eval) if path)
+    return ", ".join(path for path in (config.data.path, config.data.train, config.data.eval, config.data.test) if path)

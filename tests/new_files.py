@@ -80,8 +80,46 @@ def squad_json(articles: int, paragraphs: int, impossible: bool = False) -> str:
     return json.dumps({"version": "v2.0", "data": [article(title) for title in range(articles)]})
 
 
+def three_files(folder: Path) -> str:
+    for name, count in (("train", 30), ("dev", 10), ("test", 10)):
+        rows = [(f"{name}: {text}", "ab"[at % 2]) for at, text in enumerate(SENTENCES[:count])]
+        write(folder / "splits", f"{name}.csv", csv_text("text,label", rows))
+    return str(folder / "splits")
+
+
 def squad(folder: Path) -> str:
     return write(folder, "questions.json", squad_json(articles=30, paragraphs=2))
+
+
+def label_studio(folder: Path) -> str:
+    def task(at: int) -> dict:
+        regions = [
+            ("entity", "labels", {"start": 0, "end": 9, "text": "Ada Byron", "labels": ["PER"]}),
+            ("mood", "choices", {"choices": [("good", "bad")[at % 2]]}),
+        ]
+        result = [{"from_name": name, "type": kind, "value": value} for name, kind, value in regions]
+        return {"id": at, "data": {"text": f"Ada Byron wrote {at} letters."}, "annotations": [{"result": result}]}
+
+    return write(folder, "export.json", json.dumps([task(at) for at in range(40)], indent=2))
+
+
+def doccano(folder: Path) -> str:
+    rows = [{"id": at, "text": f"Ada wrote {at} letters.", "label": [[0, 3, "PER"]], "Comments": []} for at in range(40)]
+    return write(folder, "admin.jsonl", "\n".join(map(json.dumps, rows)))
+
+
+def prodigy(folder: Path) -> str:
+    rows = [
+        {
+            "text": text,
+            "options": [{"id": "a"}, {"id": "b"}],
+            "accept": ["ab"[at % 2]],
+            "answer": "accept",
+            "_view_id": "choice",
+        }
+        for at, text in enumerate(SENTENCES)
+    ]
+    return write(folder, "choices.jsonl", "\n".join(map(json.dumps, rows)))
 
 
 def documents(folder: Path) -> str:
@@ -113,6 +151,10 @@ KINDS: dict[str, tuple[Callable[[Path], str], str]] = {  # kind -> what writes i
     "words": (words, "tagging"),
     "conll": (conll, "tagging"),
     "squad": (squad, "answering"),
+    "three_files": (three_files, "classification"),
+    "label_studio": (label_studio, "tagging"),
+    "doccano": (doccano, "tagging"),
+    "prodigy": (prodigy, "classification"),
     "documents": (documents, "pretraining"),
     "glue": (glue, "classification"),
     "parallel": (parallel, "translation"),

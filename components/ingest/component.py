@@ -16,7 +16,7 @@ from components.ingest.rows import SPLITS
 from components.ingest.run import ingest
 from pipeline.config import DataConfig, LabelKind
 
-GIVEN_AT_RUN = ("path", "train", "eval")
+GIVEN_AT_RUN = ("path", "train", "eval", "test")
 """Settings of `data` that may be given when a run is started."""
 
 
@@ -73,7 +73,8 @@ class Ingest(base_beam_component.BaseBeamComponent):
     """Reads raw files into Examples, and keeps count of every row.
 
     Component `outputs` contains:
-      - `examples`: standard Examples with the splits `train` and `eval`; features `text` (and `text_2`),
+      - `examples`: standard Examples with the splits `train` and `eval`, and a folder of test examples beside them;
+        features `text` (and `text_2`),
         `label`, `words`, slices and lists.
       - `report`: `report.json` with the counts and `quarantine.jsonl` with the bad rows.
     """

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from components.ingest.rows import KeptRow
+from components.ingest.rows import TEST, KeptRow
 from pipeline.config import CHOICES, TEXT_KEYS, DataConfig
 
 DUPLICATES = "data.duplicates"
@@ -24,6 +24,7 @@ MAX_EVAL_ROWS = 5_000_000
 MAX_LABELLED_ROWS = 1_000_000
 """Of more rows it is not counted which texts have different labels."""
 NO_TEXT = 0
+_NONE = np.zeros(0, np.uint64)
 _SEPARATORS = re.compile(r"[\W_]+")
 
 
@@ -58,9 +59,11 @@ class Digests:
     """What one reader of raw rows has seen, or all of them together."""
 
     def __init__(self) -> None:
-        self.rows = self.eval_rows = 0
+        self.rows = self.eval_rows = 0  # the latter with the test examples
         self._held_out = array("Q")
         """Of each evaluation example its digest, and the hash that has said its side."""
+        self._test = array("Q")
+        """Digests of the test examples, which no hash can move."""
         self._labelled = array("Q")
         """Of each row with labels its digest, and a digest of them."""
 
@@ -71,6 +74,10 @@ class Digests:
             self.eval_rows += 1
             if self.eval_rows <= MAX_EVAL_ROWS:
                 self._held_out.extend((digest, bucket))
+        elif row.split == TEST:
+            self.eval_rows += 1
+            if self.eval_rows <= MAX_EVAL_ROWS:
+                self._test.append(digest)
         if labels := row.labels:
             self.rows += 1
             if self.rows <= MAX_LABELLED_ROWS:
@@ -83,6 +90,7 @@ class Digests:
         # Beyond what is looked at nothing needs to be kept.
         if self.eval_rows <= MAX_EVAL_ROWS:
             self._held_out.extend(other._held_out)
+            self._test.extend(other._test)
         if self.rows <= MAX_LABELLED_ROWS:
             self._labelled.extend(other._labelled)
 
@@ -98,10 +106,14 @@ class Digests:
           to_eval: digests of texts.
         """
         if self.are_too_many:
-            return np.zeros(0, np.uint64)
+            return _NONE
         pairs = np.frombuffer(self._held_out, np.uint64).reshape(-1, 2)
         stays = ~np.isin(pairs[:, 1], np.fromiter(to_train, np.uint64))
         return np.unique(np.concatenate([pairs[stays, 0], np.fromiter(to_eval, np.uint64)]))
+
+    def in_test(self) -> np.ndarray:
+        """Digests of the test examples; none where they are too many."""
+        return np.unique(np.frombuffer(self._test, np.uint64)) if len(self._test) and not self.are_too_many else _NONE
 
     def conflicts(self) -> int:
         """How many texts have different labels."""

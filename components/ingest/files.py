@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TextIO, cast, get_args
 
+from components.ingest import database
 from components.ingest.records import ENCODING, MAX_RECORD_CHARS, UNUSABLE, BadRow, bad_row, find_unusable
 from components.ingest.spans import SPAN, files_of_spans
 from pipeline import storage
@@ -23,7 +24,7 @@ from pipeline.config import DataConfig, Formats
 from pipeline.errors import BertlineError
 
 _COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
-_LIKELY_EXPANSION = {".gz": 4, ".bz2": 4, ".parquet": 4, ".pq": 4}
+_LIKELY_EXPANSION = {".gz": 4, ".bz2": 4, ".parquet": 4, ".pq": 4, ".xlsx": 4, ".xlsm": 4}
 _FORMAT_OF_ENDING = {
     ".csv": "csv",
     ".tsv": "tsv",
@@ -32,6 +33,8 @@ _FORMAT_OF_ENDING = {
     ".ndjson": "jsonl",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".xlsx": "xlsx",
+    ".xlsm": "xlsx",
     ".txt": "documents",
     ".conll": "conll",
     ".bio": "conll",
@@ -56,21 +59,29 @@ class InputFile(NamedTuple):
 
 def raw_bytes(files: Iterable[InputFile]) -> int:
     """How much there is to read, about: what compressed files hold is a guess."""
-    paths = [path for file in files for path in file.paths]
-    return sum(storage.at(path).stat().st_size * _LIKELY_EXPANSION.get(Path(path).suffix.lower(), 1) for path in paths)
+    files = list(files)
+    paths = [path for file in files for path in file.paths if file.format != "sql"]
+    asked = sum(database.size(file.path) for file in files if file.format == "sql")
+    return asked + sum(
+        storage.at(path).stat().st_size * _LIKELY_EXPANSION.get(Path(path).suffix.lower(), 1) for path in paths
+    )
 
 
 def find_files(data: DataConfig) -> list[InputFile]:
     """The files that the config names, in a stable order."""
-    if data.path is not None:
-        return [_input_file(path, data, None) for path in _matches("data.path", data.path, data.spans)]
-    patterns = {"train": data.train or "", "eval": data.eval or ""}
-    named = {split: _matches(f"data.{split}", pattern, data.spans) for split, pattern in patterns.items()}
-    files = [_input_file(path, data, split) for split, paths in named.items() for path in paths]
-    train, held_out = ({path for file in files if file.split == split for path in file.paths} for split in named)
-    shared = sorted(train & held_out)
-    if shared:
-        raise BertlineError(f"{shared[0]}: both data.train and data.eval name it; a row must not be on both sides.")
+    if data.query is not None:
+        return [InputFile(data.path or "", "sql", None)]
+    settings = {"data.path": None, "data.train": "train", "data.eval": "eval", "data.test": "test"}
+    files: list[InputFile] = []
+    named_by: dict[str, str] = {}
+    for setting, split in settings.items():
+        pattern = getattr(data, setting.removeprefix("data."))
+        for path in _matches(setting, pattern, data.spans) if pattern is not None else ():
+            files.append(_input_file(path, data, split))
+            for each in files[-1].paths:
+                if named_by.setdefault(each, setting) != setting:
+                    both = f"both {named_by[each]} and {setting} name it"
+                    raise BertlineError(f"{each}: {both}; a row must not be on both sides.")
     return files
 
 
@@ -159,7 +170,10 @@ def uncompressed(path: str) -> Path:
 
 
 def digest(data: DataConfig) -> str:
-    """A digest of the files' names and bytes: equal content is the same input wherever and whenever it was written."""
+    """A digest of the files' names and bytes, or of what a query gives: equal content is the same input wherever and
+    whenever it was written."""
+    if data.query is not None:
+        return database.digest(data.path or "", data)
     total = hashlib.sha256()
     for split, path in ((file.split, path) for file in find_files(data) for path in file.paths):
         content = hashlib.sha256()

@@ -19,7 +19,7 @@ class LeftOut(NamedTuple):
     """A row that is left out on purpose."""
 
     setting: str
-    """The one that says so."""
+    """The one that says so, or why its source has it left out."""
 
 
 def count_words(text: str) -> int:

@@ -1,4 +1,4 @@
-"""One large JSON object, of which a list is read item by item: no more than one item is held in memory."""
+"""One large JSON list, or an object with one, read item by item: no more than one item is held in memory."""
 
 from __future__ import annotations
 
@@ -21,22 +21,28 @@ class Item(NamedTuple):
 
 
 class ItemReader:
-    """Reads the object `{…, key: [item, item, …], …}` from a stream of decoded text.
+    """Reads the list `[item, item, …]`, or the one in the object `{…, key: [item, item, …], …}`, from a stream of text.
 
     Args:
       path: of the file, for what is said of it.
       stream: decoded text, with its line ends as they are.
-      key: of the list.
+      key: of the list in the object; None of a list that is the whole file.
       max_chars: a longer item, or other value, is refused.
     """
 
-    def __init__(self, path: str, stream: TextIO, key: str, max_chars: int) -> None:
+    def __init__(self, path: str, stream: TextIO, key: str | None, max_chars: int) -> None:
         self._path, self._stream, self._key, self._max_chars = path, stream, key, max_chars
+        self._list = "the list" if key is None else repr(key)
         self._decoder = json.JSONDecoder()
         self._text, self._at, self._ended = "", 0, False
         self._line, self._column = 1, 1  # of the text's begin
 
     def __iter__(self) -> Iterator[Item]:
+        if self._key is None:
+            yield from self._items()
+            if self._peek():
+                raise self._error("nothing belongs after the end of the list")
+            return
         self._expect("{", "an object begins")
         found = False
         while self._peek() != "}":
@@ -58,9 +64,9 @@ class ItemReader:
             raise BertlineError(f"{self._path}: the object has no list {self._key!r}; name a file of this format.")
 
     def _items(self) -> Iterator[Item]:
-        self._expect("[", f"the list {self._key!r} begins")
+        self._expect("[", f"{self._list} begins" if self._key is None else f"the list {self._list} begins")
         while self._peek() != "]":
-            yield self._value(f"an item of {self._key!r}")
+            yield self._value(f"an item of {self._list}")
             if self._peek() != "]":
                 self._expect(",", "the next item comes, or the list ends")
         self._expect("]", "the list ends")

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from components.ingest.duplicates import DUPLICATES, MAX_EVAL_ROWS
+from components.ingest.rows import TEST
 from components.ingest.strata import LEAST_TEXTS
 from pipeline.config import LabelKind
 
 FEW = 10
 """A class with fewer evaluation examples is hardly measured: one example more or less is over a tenth of its recall."""
 _SHOWN = 5
+_FEW_REMARKS = 3
 
 
 def notes(report: Mapping[str, Any], label: LabelKind) -> Iterator[str]:
@@ -33,14 +35,23 @@ def notes(report: Mapping[str, Any], label: LabelKind) -> Iterator[str]:
                 f" {'it' if len(few) == 1 else 'them'} are uncertain: {shown}."
             )
     if repeated := report["left_out"].get(DUPLICATES, 0):
+        or_test = " or test" if TEST in report["labels"] else ""
         examples = "training example has" if repeated == 1 else "training examples have"
         yield (
-            f"{repeated:,} {examples} the text of an evaluation example, and {'was' if repeated == 1 else 'were'} left out;"
-            f" {DUPLICATES}: keep keeps {'it' if repeated == 1 else 'them'}."
+            f"{repeated:,} {examples} the text of an evaluation{or_test} example, and"
+            f" {'was' if repeated == 1 else 'were'} left out; {DUPLICATES}: keep keeps {'it' if repeated == 1 else 'them'}."
         )
+    if tested := report.get("tested", 0):
+        yield f"{tested:,} of the texts of evaluation examples are in test examples, too: the test is not wholly new."
+    unlearned = set(report["labels"].get(TEST, ())) - set(report["labels"]["train"])
+    if unlearned and label in ("class", "classes"):
+        yield f"No training example has {_listed(sorted(unlearned))}, which test examples have; such examples do not count."
     if conflicts := report["conflicts"]:
         have = "text has" if conflicts == 1 else "texts have"
         yield f"{conflicts:,} {have} different labels in different rows; no model can get all of them right."
+    for kind, found in report.get("remarks", {}).items():
+        what, _, decided = kind.partition("; ")
+        yield f"{found['times']:,} {what} ({decided}), the first of them: {'; '.join(found['first'][:_FEW_REMARKS])}."
     if report["duplicates_skipped"]:
         yield f"Duplicates were not looked for, as there are over {MAX_EVAL_ROWS:,} evaluation examples."
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from components.ingest.duplicates import Digests, digest_of, looks_for_duplicates
 from components.ingest.records import Row
-from components.ingest.rows import KeptRow, hash_of, split_key
+from components.ingest.rows import TEST, KeptRow, hash_of, split_key
 from components.ingest.strata import Moves, Strata
 from pipeline.config import DataConfig, LabelKind
 
@@ -35,7 +35,8 @@ class Seen:
 
     def add(self, row: Row, kept: KeptRow, data: DataConfig, label: LabelKind, lists: Sequence[str]) -> tuple[int, int]:
         """Takes note of a row; returns the hash that has said its side, and the digest of its text."""
-        stratified, compared = is_stratified(data, label), looks_for_duplicates(data, lists)
+        stratified = is_stratified(data, label) and kept.split != TEST
+        compared = looks_for_duplicates(data, lists)
         bucket = hash_of(split_key(row, data)) if stratified else 0
         digest = digest_of(kept.features) if stratified or compared else 0
         if stratified:
@@ -52,18 +53,22 @@ class Seen:
 class Plan(NamedTuple):
     moves: Moves
     held_out: np.ndarray
-    """[digests] uint64, sorted: texts of evaluation examples, which no training example may have."""
+    """[digests] uint64, sorted: texts of evaluation and test examples, which no training example may have."""
     conflicts: int
     """Texts that have different labels."""
     too_many: bool
     """Whether there are too many evaluation examples for duplicates to be looked for."""
+    tested: int
+    """Texts of evaluation examples that are test examples, too."""
 
     @classmethod
     def of(cls, seen: Seen, fraction: float) -> Plan:
         moves = seen.strata.moves(fraction)
         digests = seen.digests
         held_out = digests.held_out(moves.to_train, list(moves.to_eval.values()))
-        return cls(moves, held_out, digests.conflicts(), digests.are_too_many)
+        in_test = digests.in_test()
+        tested = len(np.intersect1d(held_out, in_test))
+        return cls(moves, np.union1d(held_out, in_test), digests.conflicts(), digests.are_too_many, tested)
 
 
 class MakePlan(beam.CombineFn):

@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from components.ingest import conll, delimited, documents, jsonl, parallel, parquet, squad
+from components.ingest import (
+    conll,
+    database,
+    delimited,
+    doccano,
+    documents,
+    excel,
+    jsonl,
+    label_studio,
+    parallel,
+    parquet,
+    prodigy,
+    squad,
+)
 from components.ingest.files import InputFile, find_files, nearest, readable
 from components.ingest.records import UNREADABLE, BadRow, Row, bad_row
 from pipeline.config import DataConfig
@@ -30,6 +43,11 @@ READERS: dict[str, Reader] = {
     "conll": Reader(conll.columns, conll.read),
     "squad": Reader(squad.columns, squad.read),
     "parallel": Reader(parallel.columns, parallel.read),
+    "label-studio": Reader(label_studio.columns, label_studio.read),
+    "doccano": Reader(doccano.columns, doccano.read),
+    "prodigy": Reader(prodigy.columns, prodigy.read),
+    "xlsx": Reader(excel.columns, excel.read),
+    "sql": Reader(database.columns, database.read),
 }
 
 
@@ -71,7 +89,8 @@ def check_inputs(data: DataConfig, slices: Sequence[str] = (), lists: Sequence[s
         with readable(file.path):
             known = reader.columns(file.path, data)
             for name, setting in needed_columns(data, slices, lists).items():
-                if name not in known:
+                of_split = setting.startswith("data.split") and file.split is not None
+                if name not in known and not of_split:
                     raise BertlineError(_missing_column(file, data, name, setting, known))
             if next(reader.read(file.path, data), None) is None:
                 raise BertlineError(f"{file.path}: the file has columns ({', '.join(known)}) and no rows.")

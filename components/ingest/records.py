@@ -32,14 +32,30 @@ class ListText(str):
     """A list of plain values as JSON: the form in which a column that may hold a list has one."""
 
 
+class OneOrMore(ListText):
+    """One from a source that writes a single value as a list, too."""
+
+
+class Remark(NamedTuple):
+    """Something that a reader has decided about a row which is kept, and a person should know."""
+
+    kind: str
+    """Remarks of one kind are counted together."""
+    shown: str
+    """What it was decided about, in a few words."""
+
+
 class Row(NamedTuple):
     file: str
     line: int
-    """First physical line of the record; in a Parquet file the number of the row. From 1."""
+    """First physical line of the record; in a file without lines, as Parquet, the number of the row. From 1."""
     values: dict[str, str | None]
     """Column -> its text; None where nothing is."""
     lists: Mapping[str, Values] = {}
     """Column -> its values, for a column that holds any number of them in a row."""
+    left_out: str | None = None
+    """Why it is no example, where its source says so, as one that was rejected in an annotation tool."""
+    remarks: tuple[Remark, ...] = ()
 
     @property
     def place(self) -> str:

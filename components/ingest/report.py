@@ -14,7 +14,7 @@ from components.ingest.files import InputFile
 from components.ingest.filters import EXCLUDE, LeftOut
 from components.ingest.plan import Plan
 from components.ingest.records import UNREADABLE, BadRow, Row
-from components.ingest.rows import SPLITS, KeptRow
+from components.ingest.rows import ALL_SPLITS, SPLITS, TEST, KeptRow
 from pipeline.config import DataConfig, LabelKind
 from pipeline.errors import BertlineError
 
@@ -31,12 +31,12 @@ class Tally:
 
     rows: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
-    """Rows that are left out on purpose, by the setting that says so."""
+    """Rows that are left out on purpose, by the setting or the source that says so."""
     reasons: Counter[str] = field(default_factory=Counter)
     kept: Counter[str] = field(default_factory=Counter)
     digests: Counter[str] = field(default_factory=Counter)
     """Of each split, the sum of its rows' hashes: the same whatever the order in which they are read."""
-    labels: dict[str, Counter[str]] = field(default_factory=lambda: {split: Counter() for split in SPLITS})
+    labels: dict[str, Counter[str]] = field(default_factory=lambda: {split: Counter() for split in ALL_SPLITS})
     incomplete: Counter[str] = field(default_factory=Counter)
     repeated: Counter[str] = field(default_factory=Counter)
     """Labels of the training rows that were left out as duplicates."""
@@ -44,6 +44,10 @@ class Tally:
     """Rows of each split that a hash alone would have put on the other side."""
     places: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     """The first incomplete rows, by what they lack."""
+    remarks: Counter[str] = field(default_factory=Counter)
+    """What readers have decided about rows that are kept."""
+    remarked: dict[str, list[tuple[str, int, str]]] = field(default_factory=dict)
+    """The first of each kind: file, line, and what it was about."""
     unreadable: list[str] = field(default_factory=list)
     """Why reading broke off in a file, one sentence a file."""
 
@@ -62,6 +66,9 @@ class Tally:
             for what in result.missing:
                 self.incomplete[what] += 1
                 self._add_places(what, [(row.file, row.line)])
+            for remark in row.remarks if isinstance(row, Row) else ():
+                self.remarks[remark.kind] += 1
+                self._add_remarks(remark.kind, [(row.file, row.line, remark.shown)])
 
     def add_example(self, split: str, example: bytes, count: int = 1) -> None:
         self.digests[split] += count * int.from_bytes(hashlib.sha256(example).digest()[:16], "big")
@@ -92,7 +99,7 @@ class Tally:
     def merge(self, other: Tally) -> None:
         self.rows += other.rows
         # Not +=, which drops what is below zero: rows that change sides are taken back.
-        for name in ("left_out", "reasons", "kept", "digests", "incomplete", "moved", "repeated"):
+        for name in ("left_out", "reasons", "kept", "digests", "incomplete", "moved", "repeated", "remarks"):
             getattr(self, name).update(getattr(other, name))
         self.unreadable = sorted(self.unreadable + other.unreadable)
         for split, counts in other.labels.items():
@@ -100,6 +107,8 @@ class Tally:
                 self._count_label(split, label, count)
         for what, places in other.places.items():
             self._add_places(what, places)
+        for kind, found in other.remarked.items():
+            self._add_remarks(kind, found)
 
     def _count_label(self, split: str, label: str, count: int) -> None:
         counts = self.labels[split]
@@ -109,29 +118,34 @@ class Tally:
     def _add_places(self, what: str, places: Iterable[tuple[str, int]]) -> None:
         self.places[what] = sorted([*self.places.get(what, []), *places])[:_FIRST_PLACES]
 
+    def _add_remarks(self, kind: str, found: Iterable[tuple[str, int, str]]) -> None:
+        self.remarked[kind] = sorted([*self.remarked.get(kind, []), *found])[:_FIRST_PLACES]
+
     def as_report(self, files: Sequence[InputFile], plan: Plan | None = None) -> dict[str, Any]:
-        labels = {
-            split: {label: count for label, count in sorted(counts.items()) if count}
-            for split, counts in self.labels.items()
-        }
+        splits = ALL_SPLITS if self.kept[TEST] else SPLITS
+        labels = {split: {label: count for label, count in sorted(self.labels[split].items()) if count} for split in splits}
+        measured = {label for split in splits if split != "train" for label in labels[split]}
         return {
             "files": [path for file in files for path in file.paths],
             "rows": self.rows,
-            "kept": {split: self.kept[split] for split in SPLITS},
-            "digests": {split: f"{self.digests[split] % 2**128:032x}" for split in SPLITS},
+            "kept": {split: self.kept[split] for split in splits},
+            "digests": {split: f"{self.digests[split] % 2**128:032x}" for split in splits},
             "excluded": self.left_out.total(),
             "left_out": dict(sorted(self.left_out.items())),
             "quarantined": self.reasons.total(),
             "reasons": dict(sorted(self.reasons.items())),
             "unreadable": self.unreadable,
             "labels": labels,
-            "only_duplicates": sorted(
-                name for name in self.repeated if name in labels["eval"] and name not in labels["train"]
-            ),
+            "only_duplicates": sorted(name for name in self.repeated if name in measured and name not in labels["train"]),
             "moved": {split: self.moved[split] for split in SPLITS if self.moved[split]},
             "conflicts": plan.conflicts if plan else 0,
             "rare": list(plan.moves.rare) if plan else [],
             "duplicates_skipped": plan.too_many if plan else False,
+            "tested": plan.tested if plan else 0,
+            "remarks": {
+                kind: {"times": count, "first": [f"{shown} ({file}:{line})" for file, line, shown in self.remarked[kind]]}
+                for kind, count in sorted(self.remarks.items())
+            },
             "incomplete": {
                 what: {"rows": count, "first": [f"{file}:{line}" for file, line in self.places[what]]}
                 for what, count in sorted(self.incomplete.items())
@@ -173,9 +187,13 @@ def judge(
             f" All are in {quarantine}; mend them, or raise data.max_bad_share."
         )
     counted = f"{rows:,} rows read, {report['excluded']:,} excluded, {bad:,} quarantined"
-    for split, what in (("train", "training"), ("eval", "held-out")):
-        if not kept[split]:
-            by = ["data.split" if data.path else f"data.{split}", *dict.fromkeys((EXCLUDE, *report["left_out"]))]
+    wanted = {"train": "training", "eval": "held-out", **({TEST: TEST} if data.test else {})}
+    for split, what in wanted.items():
+        if not kept.get(split):
+            by = [
+                "data.split" if data.path and split != TEST else f"data.{split}",
+                *dict.fromkeys((EXCLUDE, *report["left_out"])),
+            ]
             remedy = f"check {', '.join(by[:-1])} and {by[-1]}"
             raise BertlineError(f"No {what} rows are left ({counted}); {remedy}, or give more rows.")
     if data.label is None or label in ("number", "index", "text"):
@@ -190,10 +208,11 @@ def judge(
             " nothing to learn; check data.label and data.exclude."
         )
     if lost := report["only_duplicates"]:
+        or_test = " or test" if data.test else ""
         more = f" (and of {len(lost) - 1:,} more classes)" if len(lost) > 1 else ""
         raise BertlineError(
-            f"Every training row of the class {lost[0]!r}{more} has the text of an evaluation example and was left out, so"
-            f" nothing is left to learn it from; give other rows, or set {DUPLICATES} to keep."
+            f"Every training row of the class {lost[0]!r}{more} has the text of an evaluation{or_test} example and was left"
+            f" out, so nothing is left to learn it from; give other rows, or set {DUPLICATES} to keep."
         )
     if len(classes) > MAX_CLASSES:
         raise BertlineError(

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from components.ingest.choices import NOT_A_CHOICE, as_index, choices_of
 from components.ingest.filters import EXCLUDE, LeftOut, count_words, left_out
-from components.ingest.records import NESTED, BadRow, ListText, Row, Values, as_raw, bad_row, list_of
+from components.ingest.records import NESTED, BadRow, ListText, OneOrMore, Row, Values, as_raw, bad_row, list_of
 from models import tags
 from pipeline.config import CHOICES, DataConfig, LabelKind, Scheme
 
@@ -29,6 +29,11 @@ Features = dict[str, str | int | float | Values]
 
 Split = Literal["train", "eval"]
 SPLITS: tuple[Split, ...] = ("train", "eval")
+"""What the steps learn and choose from."""
+TEST = "test"
+"""The split of files that `data.test` names. It is no split of the Examples by TFX's own reckoning: a folder beside theirs,
+so that no step reads it but the Evaluator."""
+ALL_SPLITS = (*SPLITS, TEST)
 
 
 class KeptRow(NamedTuple):
@@ -133,10 +138,18 @@ def _is_empty(value: str | None) -> bool:
     return not value or not value.strip() or (isinstance(value, ListText) and not list_of(value))
 
 
+def _single(value: str | None) -> str | None:
+    """The one value of a source that writes it as a list."""
+    values = list_of(value) if isinstance(value, OneOrMore) else None
+    return values[0] if values and len(values) == 1 else None
+
+
 def sort_row(
     row: Row, data: DataConfig, file_split: str | None, slices: Sequence[str], label: LabelKind = "class"
 ) -> KeptRow | BadRow | LeftOut:
     """What becomes of a row."""
+    if row.left_out:
+        return LeftOut(row.left_out)
     if is_excluded(row, data):
         return LeftOut(EXCLUDE)
     split = file_split or split_of(row, data)
@@ -145,6 +158,8 @@ def sort_row(
     columns = data.text_columns | ({"label": data.label} if data.label else {})
     given = {name: row.values.get(column) for name, column in columns.items()}
     present = {name: value for name, value in given.items() if value is not None and not _is_empty(value)}
+    if label not in ("tags", "classes") and (value := _single(present.get("label"))):
+        present["label"] = value
     for name, value in present.items():
         if isinstance(value, ListText) and not (label == "tags" or (label == "classes" and name == "label")):
             hint = "; the task multilabel learns from lists" if name == "label" and label == "class" else ""

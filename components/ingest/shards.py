@@ -12,7 +12,7 @@ from components.ingest.duplicates import NO_TEXT
 from components.ingest.filters import left_out
 from components.ingest.plan import Plan
 from components.ingest.report import Tally
-from components.ingest.rows import SPLITS
+from components.ingest.rows import ALL_SPLITS
 from components.ingest.spill import Spilled, read_back
 from pipeline.config import CHOICES, TEXT_KEYS, DataConfig, LabelKind
 
@@ -35,7 +35,7 @@ def write_shard(
     """
     shard, pieces = keyed
     tally = Tally()
-    rows: dict[str, list[Spilled]] = {split: [] for split in SPLITS}
+    rows: dict[str, list[Spilled]] = {split: [] for split in ALL_SPLITS}
     for split, path in pieces:
         for row in read_back(path):
             side = plan.moves.side(split, row.bucket)

@@ -107,7 +107,7 @@ class Moves(NamedTuple):
     def side(self, split: str, bucket: int) -> str:
         if split == "eval":
             return "train" if bucket in self.to_train else split
-        return "eval" if bucket in self.to_eval else split
+        return "eval" if split == "train" and bucket in self.to_eval else split
 
 
 class Strata:

@@ -16,7 +16,7 @@ _PLOTS = {
     "label_words": "Words in the text to be written",
     "label": "Labels",
 }
-_SPLITS = {"train": "to train", "eval": "held out"}
+_SPLITS = {"train": "to train", "eval": "held out", "test": "to test"}
 
 
 def data_page(data: Data, name: str) -> Page:

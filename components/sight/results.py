@@ -70,6 +70,9 @@ class Results(Frozen):
     """Folder of the model that was pushed before."""
     baselines: dict[str, dict[str, float | None]] = {}
     """Simple baseline -> its metrics on the same evaluation examples, those with a threshold first."""
+    test: dict[str, Score] = {}
+    """Metric -> what it is on the test examples, which chose nothing."""
+    test_rows: int = 0
     baseline_notes: tuple[str, ...] = ()
     """How they were measured, in sentences."""
     level: float = LEVEL
@@ -117,6 +120,11 @@ def results_of(verdict: Verdict, rows: HeldOutRows | None, bounds: Bounds) -> Re
         baselines={
             name: {key: _finite(value) for key, value in found.items()} for name, found in verdict.baselines.items()
         },
+        test={
+            name: Score(metric=name, value=_finite(found["value"]), low=_finite(found["low"]), high=_finite(found["high"]))
+            for name, found in verdict.test.items()
+        },
+        test_rows=verdict.test_rows,
         baseline_notes=_baseline_notes(verdict),
         errors=tuple(errors),
         text_keys=rows.description.text_keys if rows else (),

@@ -46,6 +46,7 @@ def results_view(results: Results) -> dict[str, Any]:
         "metrics": [_metric(score, results) for score in results.scores],
         "has_bounds": any(score.bound is not None for score in results.scores),
         "has_before": any(score.before is not None for score in results.scores),
+        "test_rows": f"{results.test_rows:,}" if results.test else "",
         "explanation": _explanation(results) if has_intervals else "",
         "baselines": _baselines(results),
         "baseline_notes": results.baseline_notes,
@@ -86,12 +87,20 @@ def _metric(score: Score, results: Results) -> dict[str, Any]:
         "is_lower": score.metric in results.less_is_better,
         "value": measured(score.value),
         "interval": interval(score.low, score.high),
+        "test": _tested(results.test.get(score.metric)),
         "bound": "" if score.bound is None else f"{score.bound:g}",
         "keeps": score.keeps,
         "before": "" if score.before is None else shown(score.before),
         "change": {"told": _change(score), "interval": "", "verdict": ""},
         "note": chance if score.metric == "accuracy" else "",
     }
+
+
+def _tested(score: Score | None) -> dict[str, str]:
+    """A metric on the test examples."""
+    if score is None:
+        return {"value": "", "interval": ""}
+    return {"value": measured(score.value), "interval": interval(score.low, score.high)}
 
 
 def _baselines(results: Results) -> dict[str, Any] | None:

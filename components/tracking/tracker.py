@@ -133,7 +133,7 @@ class Tracker:
             self._log_record(json.loads(line))
 
     def log_verdict(self, verdict: Verdict) -> None:
-        """Every number of the evaluation: of all rows, of slices, of classes, of simple baselines."""
+        """Every number of the evaluation: of all rows, of slices, of classes, of simple baselines, of test examples."""
         values = {f"eval/{metric}": value for metric, value in verdict.metrics.items()}
         for kind, groups in (
             ("slice", verdict.slices),
@@ -142,6 +142,9 @@ class Tracker:
         ):
             for name, metrics in groups.items():
                 values |= {f"{kind}/{name}/{metric}": value for metric, value in metrics.items()}
+        for metric, found in verdict.test.items():
+            values |= {f"test/{metric}": found["value"]}
+            values |= {f"test/{metric}/{end}": found[end] for end in ("low", "high")}
         self.measure(defined(values))
 
     def log_data(self, report: Mapping[str, Any]) -> None:

@@ -54,6 +54,8 @@ class Comparison:
     metrics: tuple[Measured, ...]
     baselines: tuple[Measured, ...] = ()
     """The first metric of each simple baseline, on the evaluation examples of each run."""
+    test: tuple[Measured, ...] = ()
+    """Each metric on the test examples of each run."""
     slices: tuple[Slice, ...]
     curves: tuple[Curve, ...]
     confusions: tuple[Confusion | None, ...]
@@ -75,6 +77,7 @@ class Comparison:
             "settings": {name: list(values) for name, values in self.settings},
             "metrics": {measured.name: _measured_json(measured) for measured in self.metrics},
             "baselines": {measured.name: _measured_json(measured) for measured in self.baselines},
+            "test": {measured.name: _measured_json(measured) for measured in self.test},
             "slices": {
                 kept.name: {"rows": list(kept.rows), **{each.name: _measured_json(each) for each in kept.measured}}
                 for kept in self.slices
@@ -105,6 +108,7 @@ def compare(store: RunStore, runs: Sequence[Run]) -> Comparison:
         settings=tuple(differing_settings([run.params for run in runs])),
         metrics=tuple(_measured(list(map(_scores, runs, verdicts)), better, rows.changes(None))),
         baselines=tuple(_baselines(verdicts, better)),
+        test=tuple(_tests(verdicts, better)),
         slices=tuple(
             Slice(
                 name=name,
@@ -158,6 +162,16 @@ def _baselines(verdicts: Sequence[Verdict | None], better: Mapping[str, str]) ->
             metric, value = next(iter(found.items()))
             values[-1][f"baseline {name}: {metric}"] = value
             directions[f"baseline {name}: {metric}"] = better.get(metric, "")
+    return _measured(values, directions, [{} for _ in verdicts])
+
+
+def _tests(verdicts: Sequence[Verdict | None], better: Mapping[str, str]) -> list[Measured]:
+    """What each run has on its test examples. Nothing says that they are the same, so that no change is judged."""
+    values = [
+        {f"test {metric}": found["value"] for metric, found in (verdict.test if verdict else {}).items()}
+        for verdict in verdicts
+    ]
+    directions = {f"test {metric}": side for metric, side in better.items()}
     return _measured(values, directions, [{} for _ in verdicts])
 
 

@@ -50,7 +50,7 @@ def _view(comparison: Comparison) -> tuple[dict[str, Any], dict[str, Any]]:
         "parts": list(parts.items()),
         "runs": runs,
         "notes": comparison.notes,
-        "metrics": [_row(measured) for measured in (*comparison.metrics, *comparison.baselines)],
+        "metrics": [_row(measured) for measured in (*comparison.metrics, *comparison.test, *comparison.baselines)],
         "explanation": _explanation(comparison),
         "settings": comparison.settings,
         "curves": comparison.curves,

@@ -88,7 +88,7 @@ def _metrics(comparison: Comparison) -> Iterator[Table | str]:
         yield "none: no run was evaluated"
         return
     table = _table("", *_headings(comparison))
-    for measured in (*comparison.metrics, *comparison.baselines):
+    for measured in (*comparison.metrics, *comparison.test, *comparison.baselines):
         table.add_row(plain(measured.name), *_cells(measured))
     yield table
     if less := [measured.name for measured in comparison.metrics if measured.better == "lower"]:

@@ -7,8 +7,23 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from pipeline.config.base import Frozen
+from pipeline.config.databases import PASSWORD_VARIABLE, has_password, is_database
 
-Formats = Literal["csv", "tsv", "jsonl", "parquet", "documents", "conll", "squad", "parallel"]
+Formats = Literal[
+    "csv",
+    "tsv",
+    "jsonl",
+    "parquet",
+    "documents",
+    "conll",
+    "squad",
+    "parallel",
+    "label-studio",
+    "doccano",
+    "prodigy",
+    "xlsx",
+    "sql",
+]
 LabelKind = Literal["class", "classes", "number", "index", "tags", "text"]
 """What a label is; the task says it. An index counts a row's choices from 0; tags are classes, one for each word; a text is
 one that is to be written."""
@@ -50,13 +65,25 @@ class DataConfig(Frozen):
     """File or glob with the training rows."""
     eval: str | None = None
     """File or glob with the held-out rows."""
+    test: str | None = None
+    """File or glob with test examples, beside `path` or beside `train` and `eval`. They choose nothing: neither epochs nor
+    anything that is tuned, nor whether a model is pushed. The Evaluator measures the exported model on them as well."""
     spans: int | None = Field(default=None, ge=1)
     """Of files that {SPAN} numbers: read the newest so many numbers only; all by default."""
     format: Formats | None = None
     """How the files are written; by default their ending says it (.gz and .bz2 are looked through). `documents` (.txt) is
     plain text; see `data.documents` and `data.sentences`. `conll` has a word and its tag a line, see `data.tags`. `squad`
     is SQuAD's JSON, 1.1 or 2.0, for the task `answering`. `parallel` is two files that go together line by line: with
-    text: en and label: de, train.en.gz is named here, and train.de.gz stands beside it."""
+    text: en and label: de, train.en.gz is named here, and train.de.gz stands beside it. `label-studio` (JSON), `doccano`
+    and `prodigy` (JSON Lines) are exports of these annotation tools; character spans become tags of words. `xlsx` is a
+    workbook of Excel's, see `data.sheet`; `sql` is what `data.query` gives."""
+    query: str | None = None
+    """What is asked of the database whose SQLAlchemy address is `data.path`, as sqlite:///tickets.db or
+    postgresql+psycopg://me@host/shop: a SELECT. No password may stand in the address; it is looked for in
+    BERTLINE_DB_PASSWORD, or by the driver itself (PGPASSWORD, ~/.pgpass). Every run reads all rows, to see whether they
+    have changed."""
+    sheet: str | None = None
+    """Of an Excel workbook: name of the sheet; the first that is not hidden by default."""
     text: str | tuple[str, ...] = "text"
     """Column that holds the text; two columns, as [premise, hypothesis], for a task over pairs of texts."""
     choices: str | tuple[str, ...] = ()
@@ -101,12 +128,15 @@ class DataConfig(Frozen):
     other, for they are hardly translations. A Chinese or Japanese character counts as a word. 9 by default."""
     split: SplitConfig = SplitConfig()
     duplicates: Literal["remove", "keep"] = "remove"
-    """What becomes of training rows with the text of an evaluation example (but for case, accents, punctuation and spaces):
-    they are left out and counted, or kept. The evaluation examples stay as they are, so that metrics remain comparable."""
+    """What becomes of training rows with the text of an evaluation or test example (but for case, accents, punctuation and
+    spaces): they are left out and counted, or kept. Those examples stay as they are, so that metrics remain comparable."""
     incomplete: Literal["stop", "quarantine"] = "stop"
     """A row with an empty text or no label stops the line before training, or goes to the quarantine file."""
     max_bad_share: float = Field(default=0.01, ge=0, le=1)
     """The run fails when a larger share of the rows than this is quarantined."""
+    empty_annotations: Literal["leave out", "keep"] = "leave out"
+    """What becomes of an example of doccano's without labels, of which doccano does not say whether anybody has looked at
+    it: it is left out and counted, or kept as one that has none."""
 
     @property
     def text_columns(self) -> dict[str, str]:
@@ -148,6 +178,24 @@ class DataConfig(Frozen):
         if len(set(columns)) < len(columns):
             raise ValueError(f"both texts name the same column {columns[0]!r}")
         return value if isinstance(value, str) else columns[0] if len(columns) == 1 else tuple(columns)
+
+    @field_validator("path", "train", "eval", "test")
+    @classmethod
+    def _no_password(cls, value: str | None) -> str | None:
+        if value and has_password(value):
+            raise ValueError(f"a config is recorded with the run: give the password in {PASSWORD_VARIABLE} instead")
+        return value
+
+    @model_validator(mode="after")
+    def _a_database_is_asked(self) -> DataConfig:
+        named = (self.path, self.train, self.eval, self.test)
+        if self.query is None and (self.format == "sql" or any(path and is_database(path) for path in named)):
+            raise ValueError("a database is read by a query; say it in `query`, as SELECT body, queue FROM tickets")
+        if self.query is not None and (self.path is None or "://" not in self.path or self.test is not None):
+            raise ValueError("`query` goes with the address of one database in `path`, and with no files beside it")
+        if self.query is not None and self.format not in (None, "sql"):
+            raise ValueError("leave out `format`: what a query gives has none")
+        return self
 
     @model_validator(mode="after")
     def _one_source(self) -> DataConfig:

@@ -12,13 +12,19 @@ __all__ = ["describe", "write_config"]
 
 
 def write_config(
-    path: str, out: str, *, format: str | None = None, task: str | None = None, checkpoint: str | None = None
+    path: str,
+    out: str,
+    *,
+    format: str | None = None,
+    task: str | None = None,
+    checkpoint: str | None = None,
+    query: str | None = None,
 ) -> str:
-    """Writes a commented config for a data file or folder, and returns its text. Never overwrites a file."""
+    """Writes a commented config for a data file, a folder or a query, and returns its text. Never overwrites a file."""
     target = Path(out)
     if target.exists():  # before the look at the data, which can take a while
         raise BertlineError(f"{out}: the file exists; remove it, or name another with --out.")
-    text = as_yaml(describe(path, format=format, task=task), config_name(path), target.parent, checkpoint)
+    text = as_yaml(describe(path, format=format, task=task, query=query), config_name(path), target.parent, checkpoint)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with open(target, "x", encoding="utf-8") as stream:

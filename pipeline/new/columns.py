@@ -15,7 +15,7 @@ from pipeline.new.table import Table
 MAX_CLASSES = 200
 _FILLED = 0.9
 _NEARLY_ALL = 0.99
-_LABEL_NAMES = (
+LABEL_NAMES = (
     "label", "category", "class", "target", "sentiment", "score", "similarity", "rating", "answer", "answerkey", "gold",
 )  # fmt: skip
 _TRAIN_LIKE = {"train", "training"}
@@ -174,10 +174,10 @@ def _mean_length(values: list[str]) -> float:
 def _label_rank(name: str) -> int:
     """Lower for what is named as labels are; next for what has such a word in its name, as star_rating."""
     lowered = name.lower()
-    if lowered in _LABEL_NAMES:
-        return _LABEL_NAMES.index(lowered)
+    if lowered in LABEL_NAMES:
+        return LABEL_NAMES.index(lowered)
     words = re.split(r"[^a-z]+", lowered)
-    return min((len(_LABEL_NAMES) + at for at, known in enumerate(_LABEL_NAMES) if known in words), default=10**6)
+    return min((len(LABEL_NAMES) + at for at, known in enumerate(LABEL_NAMES) if known in words), default=10**6)
 
 
 def _count_up(marks: Sequence[str]) -> bool:

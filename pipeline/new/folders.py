@@ -17,6 +17,7 @@ from pipeline.new.table import LOOKED_AT, seen_rows
 _CHECKED = 500
 TRAIN = ("train",)
 HELD_OUT = ("dev", "valid", "val", "eval", "test")
+TEST = ("test",)
 """What the file's name has in it; a test file is held out where there is no other."""
 
 
@@ -41,7 +42,7 @@ def guess_glue(folder: Path, task: str | None) -> Guess | None:
 
 
 def files_of(folder: Path) -> Source:
-    """The two files of a folder that is none of GLUE's, or the only one."""
+    """The files of a folder that is none of GLUE's: to train on, to hold out and perhaps to test; or the only one."""
     names = sorted(path.name for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     if len(names) == 1:
         return Source(path=str(folder / names[0]))
@@ -53,7 +54,25 @@ def files_of(folder: Path) -> Source:
             f"{folder}: a folder needs one file with train in its name and one with dev, valid, eval or test, or the files"
             f" of a task of GLUE; {shown}. Or name one file."
         )
-    return Source(path=str(folder / train[0]), held_out=str(folder / held_out[0]))
+    test = named([name for name in names if name not in (*train, *held_out)], TEST)
+    return Source(
+        path=str(folder / train[0]),
+        held_out=str(folder / held_out[0]),
+        test=str(folder / test[0]) if len(test) == 1 else None,
+    )
+
+
+def files_beside(path: Path) -> Source:
+    """A file that is called train, with those beside it to hold out and to test; any other file stands alone."""
+    stem, _, ending = path.name.partition(".")
+    if stem.lower() not in TRAIN:
+        return Source(path=str(path))
+
+    def beside(names: tuple[str, ...]) -> str | None:
+        files = (path.with_name(f"{name}.{ending}") for name in names)
+        return next((str(file) for file in files if file.is_file()), None)
+
+    return Source(path=str(path), held_out=beside(tuple(name for name in HELD_OUT if name not in TEST)), test=beside(TEST))
 
 
 def named(names: list[str], parts: tuple[str, ...]) -> list[str]:

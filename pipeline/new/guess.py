@@ -62,11 +62,18 @@ class Source:
     path: str
     """A file, or a pattern, whose first file stands for all; to train on, if another is held out."""
     held_out: str | None = None
+    test: str | None = None
+    """To be measured by at the end, and to choose nothing by; it may turn out to have no labels."""
+    query: str | None = None
+    """What is asked of a database, whose address is the path."""
+    sheet: Setting | None = None
+    """Which of several sheets of a workbook it is."""
 
     @property
     def settings(self) -> list[Setting]:
         if self.held_out is None:
-            return [Setting("path", self.path)]
+            of_file = [self.sheet] if self.sheet else [Setting("query", self.query)] if self.query else []
+            return [Setting("path", self.path), *of_file]
         return [Setting("train", self.path), Setting("eval", self.held_out)]
 
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
+from components.ingest.excel import sheets
 from components.ingest.files import InputFile, find_files, format_by_ending
 from pipeline import glue
 from pipeline.config import DataConfig, Formats, nearest, task_names
+from pipeline.config.databases import PASSWORD_VARIABLE, anchored, has_password, is_database
 from pipeline.errors import BertlineError
 from pipeline.new import columns
-from pipeline.new.folders import files_of, guess_glue
-from pipeline.new.guess import Guess, Source, one_line
+from pipeline.new.annotation_tools import TOOLS, guess_annotated
+from pipeline.new.folders import files_beside, files_of, guess_glue
+from pipeline.new.guess import Guess, Setting, Source, one_line
 from pipeline.new.kinds import KINDS
 from pipeline.new.sniffing import find_format
 from pipeline.new.table import Table, read_table
+from pipeline.new.testing import with_test
 from pipeline.new.texts import guess_answers, guess_documents, guess_tags
 from pipeline.new.translations import guess_parallel
 
@@ -23,15 +28,20 @@ from pipeline.new.translations import guess_parallel
 _TELLING = {"conll": guess_tags, "squad": guess_answers, "documents": guess_documents}
 
 
-def describe(path: str, *, format: str | None = None, task: str | None = None) -> Guess:
+def describe(path: str, *, format: str | None = None, task: str | None = None, query: str | None = None) -> Guess:
     """Looks at the first rows of a file and guesses what they mean.
 
+    Where a folder has a file of test examples, its rows are to be like the others.
+
     Args:
-      path: a CSV, TSV, JSONL, Parquet, CoNLL, SQuAD or text file, a pattern of such, one of two parallel files, or a
-        folder.
+      path: a CSV, TSV, JSONL, Parquet, CoNLL, SQuAD or text file, an export of Label Studio, doccano or Prodigy, a pattern
+        of such, one of two parallel files, or a folder.
       format: how it is written, if it is not to be guessed.
       task: what is to be learned, if it is not to be guessed.
+      query: what is asked of a database, whose address `path` then is.
     """
+    if query is not None or is_database(path):
+        return _guess_query(path, query, task)
     folder = Path(os.path.abspath(path))
     if folder.is_dir() and format is None and (guess := guess_glue(folder, task)):
         return guess
@@ -40,15 +50,42 @@ def describe(path: str, *, format: str | None = None, task: str | None = None) -
             return guess
         if format:
             raise _no_partner(path)
-    source = files_of(folder) if folder.is_dir() else Source(path=os.path.abspath(path))
+    source = files_of(folder) if folder.is_dir() else files_beside(folder)
     if task and task.startswith(glue.PREFIX):
         raise BertlineError(f"{path}: a task of GLUE is read from the folder of its files; name that.")
+    _known(task)
+    return with_test(_guess(path, source, format, task), source.test)
+
+
+def _guess_query(url: str, query: str | None, task: str | None) -> Guess:
+    if has_password(url):
+        raise BertlineError(
+            f"the address has a password, and would be kept with it; give it in {PASSWORD_VARIABLE} instead."
+        )
+    if query is None:
+        raise BertlineError(f"{url}: a database is read by a query; give --query 'SELECT body, queue FROM tickets'.")
+    source = Source(path=anchored(url, Path.cwd()), query=query)
+    data = DataConfig(path=source.path, query=query)
+    return _guess_table(source, find_files(data)[0], data, _known(task))
+
+
+def _known(task: str | None) -> str | None:
     if task and task not in task_names():
         raise BertlineError(f"--task {task}: there is no such task{nearest(task, task_names())}.")
+    return task
+
+
+def _guess(path: str, source: Source, format: str | None, task: str | None) -> Guess:
     file = _first_file(source, format)
     if file.format == "documents" and task == "translation":
         raise _no_partner(path)
     data = DataConfig.model_validate({"path": source.path, "format": _written(file, format)})
+    if file.format == "xlsx" and source.held_out is None and len(names := sheets(file.path)) > 1:
+        more = f"; or {', '.join(names[1:])}"
+        source = replace(source, sheet=Setting("sheet", names[0], f"the first{more}"))
+        data = data.model_copy(update={"sheet": names[0]})
+    if file.format in TOOLS:
+        return guess_annotated(source, file, data, task)
     if file.format not in _TELLING:
         return _guess_table(source, file, data, task)
     guess = _TELLING[file.format](source, file, data)

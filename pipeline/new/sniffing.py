@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import json
 import shlex
+import zipfile
 from collections.abc import Sequence
+from itertools import islice
+from typing import Any
 
+from components.ingest import annotated, jsonl, prodigy
 from components.ingest.conll import DOCUMENT
-from components.ingest.files import format_by_ending, open_bytes, readable, uncompressed
+from components.ingest.files import format_by_ending, open_bytes, open_text, readable, uncompressed
+from components.ingest.json_items import ItemReader
+from components.ingest.records import MAX_RECORD_CHARS
 from models import tags
+from pipeline.config import DataConfig
 from pipeline.errors import BertlineError
 
 _LOOKED_AT = 1 << 16
 _MOST = 0.9
+_LINES = 100
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _FOREIGN = {  # first bytes -> what they tell, and what to do
     b"PK": "an archive or a workbook; unpack it, or save the sheet as CSV",
+    b"\xd0\xcf\x11\xe0": "a workbook of an old Excel, or one with a password; save it as .xlsx without one",
     b"\x1f\x8b": "compressed; give it an ending .gz, or unpack it",
     b"BZh": "compressed; give it an ending .bz2, or unpack it",
     b"%PDF": "a PDF; save its text",
@@ -25,7 +34,9 @@ _FOREIGN = {  # first bytes -> what they tell, and what to do
 def find_format(path: str) -> str:
     """How a file is written; raises BertlineError if it is nothing that can be read."""
     named = format_by_ending(path)
-    if named in ("csv", "jsonl", "parquet", "conll"):
+    if named == "jsonl":
+        return _kind_of_lines(path)
+    if named in ("csv", "parquet", "conll") or named == "xlsx" and _is_archive(path):
         return named
     with readable(path), open_bytes(path) as stream:
         start = stream.read(_LOOKED_AT)
@@ -46,6 +57,12 @@ def find_format(path: str) -> str:
     return named
 
 
+def _is_archive(path: str) -> bool:
+    """As a workbook is one; a damaged one is told of as what it begins like."""
+    with readable(path), open_bytes(path) as stream:
+        return zipfile.is_zipfile(stream)
+
+
 def _refuse_foreign(path: str, start: bytes) -> None:
     for mark, what in _FOREIGN.items():
         if start.startswith(mark):
@@ -54,15 +71,56 @@ def _refuse_foreign(path: str, start: bytes) -> None:
         raise BertlineError(f"{path}: the file is not text; name a CSV, TSV, JSONL, Parquet, CoNLL, SQuAD or text file.")
 
 
+def _kind_of_lines(path: str) -> str:
+    """Which tool has written JSON Lines, by the fields of the first object that tells."""
+    data = DataConfig(path=path)
+    with readable(path):
+        for _, _, found in islice(jsonl.objects(path, data), _LINES):
+            if isinstance(found, dict) and isinstance(found.get("text"), str):
+                if found.get("answer") in ("accept", *prodigy.LEFT_OUT):
+                    return "prodigy"
+                if _is_doccano(found):
+                    return "doccano"
+    return "jsonl"
+
+
+def _is_doccano(found: dict[str, Any]) -> bool:
+    listed = [name for name in ("label", "labels", "entities", "cats") if isinstance(found.get(name), list)]
+    if any(annotated.kind_of(found[name]) == "spans" for name in listed):
+        return True
+    # Other files have lists of classes, too, or a tag for each character: those of doccano are beside an id.
+    is_tagged = any(len(found[name]) == len(found["text"]) and all(map(_is_tag, found[name])) for name in listed)
+    return bool(listed) and isinstance(found.get("id"), int) and not is_tagged
+
+
+def _is_tag(name: Any) -> bool:
+    return isinstance(name, str) and tags.parse(name) is not None
+
+
+def _is_label_studio(path: str) -> bool:
+    """A list whose first item is a task with its data, or, in the short form, one that says who has annotated it."""
+    try:
+        with open_text(path, "utf-8", newline="") as stream:
+            first = next(iter(ItemReader(path, stream, None, MAX_RECORD_CHARS))).value
+    except (BertlineError, StopIteration):
+        return False
+    if not isinstance(first, dict):
+        return False
+    is_task = isinstance(first.get("data"), dict) and bool({"annotations", "completions"} & set(first))
+    return is_task or {"id", "annotation_id"} <= set(first)
+
+
 def _kind_of_json(path: str, text: str, lines: Sequence[str]) -> str:
     if text.lstrip()[0] == "[":
+        if _is_label_studio(path):
+            return "label-studio"
         raise _list_instead(path, lines)
     try:
         first = json.loads(lines[0])
     except (ValueError, IndexError):  # one object over many lines, or one line that is longer than what was read
         return "squad"
     whole = [line for line in lines if line.strip()]
-    return "squad" if "data" in first and len(whole) == 1 else "jsonl"
+    return "squad" if "data" in first and len(whole) == 1 else _kind_of_lines(path)
 
 
 def _list_instead(path: str, lines: Sequence[str]) -> BertlineError:

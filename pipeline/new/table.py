@@ -33,6 +33,8 @@ class Table:
     rows: Sequence[Values]
     bad: int
     """Rows that could not be read."""
+    left_out: int = 0
+    """Rows that are no examples by what the file says of them."""
     lists: Mapping[str, Sequence[tuple[str, ...]]] = field(default_factory=dict)
     """Column that holds a list in every row -> its lists, row by row."""
 
@@ -46,7 +48,9 @@ class Table:
 
     @property
     def seen(self) -> str:
-        return f"{seen_rows(len(self.rows), 'rows', self.source.path)}{f', {self.bad:,} unreadable' if self.bad else ''}"
+        left_out = f", {self.left_out:,} more left out" if self.left_out else ""
+        unreadable = f", {self.bad:,} unreadable" if self.bad else ""
+        return f"{seen_rows(len(self.rows), 'rows', self.source.path)}{left_out}{unreadable}"
 
     @property
     def settings(self) -> list[Setting]:
@@ -76,8 +80,12 @@ def read_table(source: Source, file: InputFile, data: DataConfig) -> Table:
         reason = f": {bad[0].reason}" if bad else ""
         raise BertlineError(f"{file.path}: the file has no row that can be read{one_line(reason)}.")
     values = [row.values for row in rows]
-    lists = {name: found for name in columns if (found := _lists([row.get(name) for row in values]))}
-    return Table(source=source, data=data, columns=columns, rows=values, bad=len(bad), lists=lists)
+    return Table(source=source, data=data, columns=columns, rows=values, bad=len(bad), lists=lists_in(columns, values))
+
+
+def lists_in(columns: Sequence[str], rows: Sequence[Values]) -> dict[str, Sequence[tuple[str, ...]]]:
+    """Column that holds a list in every row -> its lists."""
+    return {name: found for name in columns if (found := _lists([row.get(name) for row in rows]))}
 
 
 def sample(file: InputFile, data: DataConfig) -> tuple[list[Row], list[BadRow]]:
@@ -94,6 +102,8 @@ def sample(file: InputFile, data: DataConfig) -> tuple[list[Row], list[BadRow]]:
 
 def with_encoding(file: InputFile, data: DataConfig) -> DataConfig:
     """UTF-16 where the file begins with its mark."""
+    if file.format in ("xlsx", "sql"):
+        return data
     with open(file.path, "rb") as stream:
         is_utf16 = stream.read(2) in (b"\xff\xfe", b"\xfe\xff")
     return data.model_copy(update={"encoding": "utf-16"}) if is_utf16 else data

@@ -150,7 +150,9 @@ def _guess(source: Source, text: str, labels: list[str], unread: Sequence[str] =
     lacking = len(values) - len(complete)
     others = f"; could also be {', '.join(labels[1:])}" if labels[1:] else ""
     *first, last = source.settings
-    not_read = f"{', '.join(unread)} {'is' if len(unread) == 1 else 'are'} not read: kept to measure by at the end"
+    not_read = (
+        f"{', '.join(unread)} {'is' if len(unread) == 1 else 'are'} not read: kept to measure by at the end (data.test)"
+    )
     return Guess(
         task="translation",
         why=f"two files that go together line by line, {Path(source.path).name} and {Path(str(file.partner)).name}",

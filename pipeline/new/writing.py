@@ -13,7 +13,7 @@ import yaml
 from pipeline.new.encoder import model_settings
 from pipeline.new.guess import Guess, Room, Setting, one_line
 
-_PATHS = ("path", "train", "eval", "folder", "checkpoint")
+_PATHS = ("path", "train", "eval", "test", "folder", "checkpoint")
 _NO_PATH = ("package:", "runs:")
 _NO_NAMES = ("train", "data")
 
@@ -52,7 +52,7 @@ def config_name(path: str) -> str:
     >>> config_name("data/My Reviews (v2).csv"), config_name("data/sst2/train.tsv")
     ('my-reviews-v2', 'sst2')
     """
-    whole = Path(os.path.abspath(path))
+    whole = Path(os.path.abspath(path.partition("?")[0] if "://" in path else path))
     stem = whole.name.split(".")[0].lower()
     stem = whole.parent.name.lower() if stem in _NO_NAMES else stem
     return re.sub(r"[^a-z0-9]+", "-", stem).strip("-")[:63].rstrip("-") or "texts"

@@ -13,7 +13,7 @@ from pipeline.run_store import Run, RunStore
 
 _SECONDS = ("step/", "/seconds")
 _NO_SETTINGS = ("version.", "machine.")
-_OF_DATA = ("data.path", "data.train", "data.eval", "model.checkpoint", "model.size")  # told elsewhere
+_OF_DATA = ("data.path", "data.train", "data.eval", "data.test", "model.checkpoint", "model.size")  # told elsewhere
 Note = Callable[[str], None]
 
 

@@ -60,7 +60,8 @@ class Store:
             tags={"pushed_version": "1"},
         )
         better = answers(right=0.95, seed=2, first=50)
-        told = replace(judged(better), baselines={"tf-idf": {"accuracy": 0.8125}})
+        tested = {"accuracy": {"value": 0.875, "low": 0.8, "high": 0.9}}
+        told = replace(judged(better), baselines={"tf-idf": {"accuracy": 0.8125}}, test=tested)
         self.better = record.run("better", params={f"p.{at}": at for at in range(500)}, verdict=told, rows=better)
         elsewhere = answers(40, right=0.9, first=9000)
         self.elsewhere = record.run("elsewhere", verdict=judged(elsewhere), rows=elsewhere)
@@ -140,6 +141,12 @@ def test_simple_baselines_stand_below_the_metrics(store):
     found = store.tell("compare", store.good, store.better, "--json").json["baselines"]
     assert found["baseline tf-idf: accuracy"]["values"] == [None, 0.8125]
     assert "baseline tf-idf: accuracy" in store.tell("compare", store.good, store.better).output
+
+
+def test_what_a_run_reaches_on_its_test_examples_stands_below_the_metrics(store):
+    found = store.tell("compare", store.good, store.better, "--json").json["test"]
+    assert found["test accuracy"]["values"] == [None, 0.875]
+    assert "test accuracy" in store.tell("compare", store.good, store.better).output
 
 
 def test_which_way_a_metric_is_better_is_known_without_rows(store):

@@ -289,6 +289,36 @@ def test_one_json_list_is_refused_with_a_command_that_makes_it_readable(tmp_path
     assert config_of(str(tmp_path / "my rows.jsonl")).task == "classification"
 
 
+def test_a_folder_with_test_examples_that_have_labels_is_measured_by_them(tmp_path):
+    folder = Path(new_files.three_files(tmp_path))
+    config = config_of(str(folder))
+    assert [Path(path).name for path in (config.data.train, config.data.eval, config.data.test)] == [
+        "train.csv", "dev.csv", "test.csv",
+    ]  # fmt: skip
+    assert "chooses nothing" in comments(str(folder))
+    for unlabelled in ("text\nA text.\n", "text,label\nA text.,\n"):
+        (folder / "test.csv").write_text(unlabelled)
+        assert "test" not in comments(str(folder))
+
+
+def test_a_file_called_train_is_taken_with_those_beside_it(tmp_path):
+    folder = Path(new_files.three_files(tmp_path))
+    of_folder = config_of(str(folder)).data
+    assert config_of(str(folder / "train.csv")).data == of_folder and of_folder.test
+    (folder / "dev.csv").unlink()
+    data = config_of(str(folder / "test.csv")).data
+    assert data.path and data.test is None
+    (folder / "train.csv.yaml").unlink()
+    data = config_of(str(folder / "train.csv")).data
+    assert (Path(data.path).name, Path(data.test).name) == ("train.csv", "test.csv")
+
+
+def test_a_tag_for_each_character_is_no_export_of_doccano(tmp_path):
+    rows = [{"id": at, "text": "王明", "label": ["B-PER", "I-PER"]} for at in range(20)]
+    with pytest.raises(BertlineError, match="a tag for each character"):
+        describe(jsonl(tmp_path, rows, "a.jsonl"))
+
+
 def test_two_json_files_side_by_side_are_no_translation(tmp_path):
     rows = [{"text": text, "label": at % 2} for at, text in enumerate(SENTENCES)]
     for name in ("notes.en.json", "notes.no.json"):

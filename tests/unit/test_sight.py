@@ -1,5 +1,6 @@
 """Data and results as values and as pages: the numbers are those of the rows, and texts stay texts."""
 
+import math
 import re
 
 import numpy as np
@@ -258,6 +259,19 @@ def test_simple_baselines_stand_beside_the_model_and_the_best_is_marked():
     assert "<strong>1.0000</strong>" in html and f"<strong>{model['cross_entropy']}</strong>" in html
     assert "Of a sample. They took 2.0 s." in html
     assert "baseline-table" not in results_page(results_of(verdict_of(rows), rows, Bounds()), "x").html
+
+
+def test_test_metrics_stand_beside_those_of_the_evaluation_examples_with_their_interval():
+    rows = random_rows("classification", 80)
+    test = {
+        "accuracy": {"value": 0.5, "low": 0.25, "high": 0.75},
+        "cross_entropy": dict.fromkeys(("value", "low", "high"), math.nan),
+    }
+    found = results_of(verdict_of(rows, test=test, test_rows=1234), rows, Bounds())
+    html = results_page(found, "x").html
+    assert Read(html).row("accuracy")[3:5] == ["0.5000", "[0.2500, 0.7500]"]
+    assert Read(html).row("cross_entropy (less is better)")[3:5] == ["undefined", ""] and "on 1,234 test examples" in html
+    assert "test interval" not in results_page(results_of(verdict_of(rows), rows, Bounds()), "x").html
 
 
 def test_mistakes_are_in_the_page_with_their_texts_escaped():

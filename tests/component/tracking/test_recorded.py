@@ -34,6 +34,8 @@ def test_a_run_is_recorded_whole(config, tmp_path):
     assert run.data.metrics["eval_epoch/accuracy"] == 0.9 and run.data.metrics["step/Trainer/seconds"] == 1.5
     assert "slice/naïve__ _/accuracy" not in run.data.metrics and run.data.metrics["class/yes/recall"] == 1
     assert run.data.metrics["baseline/tf-idf/accuracy"] == 0.7
+    ends = [run.data.metrics[f"test/accuracy{end}"] for end in ("", "/low", "/high")]
+    assert ends == [0.8, 0.75, 0.85]
     assert run.data.metrics["data/quarantined_rows"] == 3
     tags = run.data.tags
     assert (tags["step.Trainer"], tags["mlmd.execution.Trainer"], tags["mlmd.artifact.Trainer.model"]) == ("run", "7", "12")
