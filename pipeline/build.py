@@ -54,7 +54,7 @@ def create_pipeline(
     at_run = place.given_at_run
     task = get_task(config.task)
     text_keys = list(config.data.columns_of_texts)
-    check_texts(task, text_keys)
+    check_texts(task, text_keys, config.model.pooling)
     check_label(task, config.data.label)
     check_training(task, config.training, config.model.crf)
     check_metrics(as_learned(task, config.pretraining), config.evaluation, len(config.data.labels))
