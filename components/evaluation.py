@@ -49,6 +49,7 @@ def evaluate(
     labels: Sequence[str],
     text_keys: Sequence[str],
     train: Sequence[str] = (),
+    probed: str = "",
 ) -> Verdict:
     """Measures the model at `model` (and `baseline`) on the files `examples`.
 
@@ -57,6 +58,7 @@ def evaluate(
     Args:
       text_keys: the raw features with the texts of a row.
       train: files of the training Examples, which simple baselines learn from; without them none is measured.
+      probed: the file with the predictions of the Trainer's probe, a baseline too; none where there was no probe.
     """
     check_metrics(task, settings, len(labels))
     config = _eval_config(task, settings, labels, with_baseline=baseline is not None)
@@ -97,7 +99,9 @@ def evaluate(
     simple = Measured()
     if settings.baselines and train:
         rows = HeldOutRows.read(output)
-        simple = measure_baselines(task, rows, text_keys, train=train, evaluation=examples, first=list(settings.thresholds))
+        simple = measure_baselines(
+            task, rows, text_keys, train=train, evaluation=examples, first=list(settings.thresholds), probed=probed
+        )
     if settings.must_beat_baselines:
         reasons += lost_to(simple, task, settings)
     return Verdict(

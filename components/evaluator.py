@@ -15,12 +15,13 @@ from tfx.dsl.component.experimental.annotations import (
 )
 from tfx.dsl.component.experimental.decorators import component
 from tfx.types import artifact_utils
-from tfx.types.standard_artifacts import Examples, Model, ModelBlessing, ModelEvaluation
+from tfx.types.standard_artifacts import Examples, Model, ModelBlessing, ModelEvaluation, ModelRun
 from tfx.utils import io_utils, path_utils
 
 from components import events
 from components.evaluation import evaluate
 from components.publish import model_digest, pushed_versions
+from components.step_files import PROBE
 from components.verdict import FILE_NAME
 from models.task import as_learned, get_task
 from pipeline.config import EvaluationConfig, PretrainingConfig
@@ -32,6 +33,7 @@ from serving.contract import read_card
 def Evaluator(
     examples: InputArtifact[Examples],
     model: InputArtifact[Model],
+    training: InputArtifact[ModelRun],
     evaluation: OutputArtifact[ModelEvaluation],
     blessing: OutputArtifact[ModelBlessing],
     settings: Parameter[str],
@@ -46,6 +48,7 @@ def Evaluator(
     Args:
       examples: raw Examples with the splits `eval` and `train`; simple baselines learn from the latter.
       model: the candidate.
+      training: what its Trainer has left beside it; the predictions of a probe are a baseline.
       evaluation: TFMA's results, our verdict with its reasons, and every row with the model's answer.
       blessing: whether the model may be pushed.
       settings: JSON of the config's section `evaluation`.
@@ -68,6 +71,7 @@ def Evaluator(
         baseline=find_baseline(model_path, card, destination),
         examples=files("eval"),
         train=files("train"),
+        probed=os.path.join(training.uri, PROBE),
         output=evaluation.uri,
         labels=card["labels"],
         # A caller may name the texts otherwise than the Examples do.

@@ -89,6 +89,7 @@ def prepare(
             classes=len(context.labels),
             hidden=model.hidden or encoder().size.hidden,
             from_checkpoint=model.checkpoint is not None,
+            compared=pooling == PAIR,
         )
         settings, reasons = chosen.settings, {**reasons, **chosen.reasons}
     for name, reason in reasons.items():

@@ -22,6 +22,9 @@ _EPOCHS, _EPOCHS_FROM_SCRATCH = (3, 15), (5, 60)
 _MOST_STEPS = 8_000
 """More than one epoch is for data that leaves fewer."""
 _PATIENCE = 3
+_COMPARED = 0.3
+"""Of the learning rate where the vectors of two texts are compared. Every step moves all of them, and what tells texts
+apart is a small part of a vector: at the whole rate pairs became worse than they were before fine-tuning."""
 
 
 class Chosen(NamedTuple):
@@ -31,7 +34,15 @@ class Chosen(NamedTuple):
 
 
 def choose(
-    task: Task, settings: TrainingConfig, *, examples: int, evaluated: int, classes: int, hidden: int, from_checkpoint: bool
+    task: Task,
+    settings: TrainingConfig,
+    *,
+    examples: int,
+    evaluated: int,
+    classes: int,
+    hidden: int,
+    from_checkpoint: bool,
+    compared: bool = False,
 ) -> Chosen:
     """The settings with what `settings.recipe` leaves to the data.
 
@@ -39,6 +50,7 @@ def choose(
       examples: to learn from.
       evaluated: examples that each epoch is measured on.
       hidden: width of the encoder.
+      compared: whether the head reads how far the vectors of two texts are apart (`pair`).
     """
     recipe = set(settings.recipe)
     found: dict[str, tuple[Any, str]] = {}
@@ -56,7 +68,10 @@ def choose(
         if from_checkpoint:
             # Narrow encoders bear, and want, larger steps: the usual 2e-5 to 5e-5 are those of BERT-base and -large.
             rate = 1e-4 if hidden <= 384 else 5e-5 if hidden <= 768 else 2e-5
-            found["learning_rate"] = rate, f"an encoder that is {hidden} wide"
+            why = f"an encoder that is {hidden} wide"
+            if compared:
+                rate, why = rate * _COMPARED, f"{why}, whose vectors are compared"
+            found["learning_rate"] = rate, why
         else:
             rate = 1e-3 if hidden <= 256 else 5e-4
             found["learning_rate"] = rate, f"from scratch, {hidden} wide"

@@ -151,6 +151,7 @@ def create_pipeline(
     evaluator = Evaluator(
         examples=learned,
         model=trainer.outputs["model"],
+        training=trainer.outputs["model_run"],
         settings=config.evaluation.model_dump_json(),
         pretraining=config.pretraining.model_dump_json(include={"next_sentence"}),
         destination=place.destination,

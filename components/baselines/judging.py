@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from components.baselines.measuring import Measured
+from components.baselines.probe import NAME as PROBE
 from components.baselines.scoring import Baseline, Score, only
 from components.held_out.scores import scorer
 from models.task import Metric, Task
@@ -44,7 +45,7 @@ def lost_to(measured: Measured, task: Task, settings: EvaluationConfig) -> list[
     return [
         f"{metric} {value:.4f} is {'below' if described.better == 'higher' else 'above'} {limit:.4f} of the baseline"
         f" {best.name} on the same {counted:,} rows, by more than the standard error of the difference, {error:.4f} (paired"
-        f" bootstrap); try {_ways_out(task)}, or push anyway with evaluation.must_beat_baselines: false"
+        f" bootstrap); {_ways_out(task, best.name)}, or push anyway with evaluation.must_beat_baselines: false"
     ]
 
 
@@ -66,6 +67,11 @@ def standard_error(one: Score, other: Score, metric: str, rows: int) -> float:
     return float(np.std(known)) if known else math.inf
 
 
-def _ways_out(task: Task) -> str:
+def _ways_out(task: Task, baseline: str) -> str:
+    if baseline == PROBE:
+        return (
+            "that is the linear model that fine-tuning began with, so fine-tuning has done harm: leave training.keep and"
+            " training.best_by out, or set them to best and to this metric"
+        )
     checkpoint = "" if task.make_encoder else "a checkpoint (model.checkpoint), "
-    return f"{checkpoint}more epochs (training.epochs)"
+    return f"try {checkpoint}more epochs (training.epochs)"

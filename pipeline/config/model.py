@@ -42,7 +42,7 @@ class ModelConfig(Frozen):
     """The vector that a class or a number is read from: `pooler`, [CLS] through the pooler, as BERT was pre-trained, `cls`,
     [CLS] itself, or `mean`, the mean of all tokens, as most sentence-transformers. Of two texts `pair` reads each by itself
     and compares: their means u and v, |u - v| and u * v; the others read both at once. By default what the probe finds
-    best, `pair` or what the checkpoint says of itself (`1_Pooling/config.json`), which stands for one text; else the pooler."""
+    best, of `pair` and what the checkpoint says of itself (`1_Pooling/config.json`) where it does; else the pooler."""
     crf: bool = False
     """Of the task `tagging`: choose the tags of a text together, by a linear-chain CRF that learns how they follow each
     other (Viterbi decoding), instead of each word's by itself."""

@@ -49,6 +49,12 @@ def test_what_the_config_gives_is_left_alone_and_the_rest_has_a_reason():
     assert set(chosen().reasons) == set(RECIPE)
 
 
+def test_vectors_that_are_compared_are_moved_more_gently():
+    usual, gentle = chosen(), chosen(compared=True)
+    assert gentle.settings.learning_rate < usual.settings.learning_rate
+    assert "compared" in gentle.reasons["learning_rate"] and "compared" not in usual.reasons["learning_rate"]
+
+
 def test_without_a_recipe_nothing_changes():
     settings = TrainingConfig(learning_rate=1e-3)
     assert choose(get_task("classification"), settings, examples=10, **ASKED).settings == settings
