@@ -5,6 +5,7 @@ A model is worth its trouble where it beats what counting words does in seconds.
     data.py         the raw Examples of both splits, and the model's rows that they belong to
     scoring.py      predictions beside the model's own, and the project's metrics of them
     features.py     TF-IDF over words and characters, and how far the two texts of a pair overlap
+    linear.py       logistic and ridge regression over these
     classes.py      one class, or any number of them       numbers.py   numbers and similarities
     choices.py      endings                                 tagging.py   tags of words
     answering.py    spans of a text                         matching.py  search

@@ -61,6 +61,10 @@ class Given:
         """The features that are one text each."""
         return tuple(key for key in self.rows.description.text_keys if key != CHOICES)
 
+    def texts(self, examples: Examples) -> list[list[str]]:
+        """Field by field."""
+        return [examples.texts(key) for key in self.fields]
+
 
 def read_examples(patterns: Sequence[str], raw: Mapping[str, Raw], most: int = MOST_EXAMPLES) -> Examples:
     """The first examples of gzipped TFRecord files.
