@@ -75,6 +75,8 @@ def _longer(config: Config, started: Started, summary: Summary) -> Step | None:
     losses, epochs = summary.eval_losses, config.training.epochs
     if config.pretraining.phases and config.task == "pretraining" or not isinstance(epochs, int):
         return None  # the epochs are not those of this setting
+    if "epochs" in config.training.recipe:
+        return None  # it has trained until nothing became better; and epochs that are given end the recipe as a whole
     if not losses or not math.isfinite(losses[-1]) or losses[-1] > min(losses) or (len(losses) > 1 and _rose(losses[-2:])):
         return None
     fell = "one epoch is little" if len(losses) == 1 else "the evaluation loss still fell at the last epoch"

@@ -61,11 +61,6 @@ def _write_csv(path: Path, examples: Sequence[Example]) -> None:
         writer.writerows(examples)
 
 
-def _write_tsv(path: Path, examples: Sequence[Example]) -> None:
-    lines = [list(examples[0]), *(list(example.values()) for example in examples)]
-    path.write_text("".join("\t".join(line) + "\n" for line in lines), encoding="utf-8")
-
-
 def _write_jsonl(path: Path, examples: Sequence[Example]) -> None:
     path.write_text("".join(json.dumps(example, ensure_ascii=False) + "\n" for example in examples), encoding="utf-8")
 
@@ -92,7 +87,7 @@ SETS = {
     "clinc150": Given(
         _table("text", "intent", delimiter=","), ("train.csv", "dev.csv", "test.csv"), _write_csv, "csv", "intent"
     ),
-    "sst2": Given(_table("sentence", "label"), ("train.tsv", "dev.tsv"), _write_tsv, "tsv", most=TWO_THOUSAND),
+    "sst2": Given(_table("sentence", "label"), ("train.tsv", "dev.tsv"), _write_csv, "csv", most=TWO_THOUSAND),
     "rte": Given(_table(None, "sentence1", "sentence2", "label"), ("train.tsv", "dev.tsv"), _write_jsonl, "jsonl"),
     "stsb": Given(
         _table(None, None, None, None, "score", "sentence1", "sentence2", header=False),

@@ -142,3 +142,10 @@ def test_a_threshold_that_no_learning_is_needed_for_is_not_suggested(here):
 
 def test_a_run_whose_model_was_withdrawn_suggests_nothing(here):
     assert commands(config_of(), summary_of(blessed=True, withdrawn_version=2)) == []
+
+
+def test_where_the_recipe_has_chosen_the_epochs_more_of_them_are_not_suggested(here):
+    chosen, given = config_of(training={}), config_of()
+    for of in (pushed, summary_of):
+        assert not any("training.epochs" in command for command in commands(chosen, of(eval_losses=FALLING)))
+        assert any("training.epochs" in command for command in commands(given, of(eval_losses=FALLING)))
