@@ -51,7 +51,7 @@ def _after_a_push(config: Config, started: Started, summary: Summary) -> Iterato
 def _after_a_refusal(config: Config, started: Started, summary: Summary) -> Iterator[Step]:
     if longer := _longer(config, started, summary):
         yield longer
-    elif config.training.keep == "last" and _rose(summary.eval_losses):
+    elif config.training.keep == "last" and "keep" not in config.training.recipe and _rose(summary.eval_losses):
         best = summary.eval_losses.index(min(summary.eval_losses)) + 1
         why = f"the evaluation loss was lowest after epoch {best} and has risen since: keep the weights of the best epoch"
         yield _again(config, started, "training.keep=best"), why

@@ -149,3 +149,5 @@ def test_where_the_recipe_has_chosen_the_epochs_more_of_them_are_not_suggested(h
     for of in (pushed, summary_of):
         assert not any("training.epochs" in command for command in commands(chosen, of(eval_losses=FALLING)))
         assert any("training.epochs" in command for command in commands(given, of(eval_losses=FALLING)))
+    # It has kept the best of them, too.
+    assert not any("training.keep" in command for command in commands(chosen, summary_of(eval_losses=RISING)))
