@@ -89,7 +89,7 @@ def prepare(
             classes=len(context.labels),
             hidden=model.hidden or encoder().size.hidden,
             from_checkpoint=model.checkpoint is not None,
-            compared=pooling == PAIR,
+            probed=found is not None,
         )
         settings, reasons = chosen.settings, {**reasons, **chosen.reasons}
     for name, reason in reasons.items():

@@ -22,9 +22,9 @@ _EPOCHS, _EPOCHS_FROM_SCRATCH = (3, 15), (5, 60)
 _MOST_STEPS = 8_000
 """More than one epoch is for data that leaves fewer."""
 _PATIENCE = 3
-_COMPARED = 0.3
-"""Of the learning rate where the vectors of two texts are compared. Every step moves all of them, and what tells texts
-apart is a small part of a vector: at the whole rate pairs became worse than they were before fine-tuning."""
+_FROM_PROBE = 3e-5
+"""The highest learning rate under a head that a probe has learned: it is right already, and large steps throw away what it
+reads. Of 2,000 film reviews it took 2 epochs to an accuracy of 0.83, where 1e-4 took 7, at three times the loss."""
 
 
 class Chosen(NamedTuple):
@@ -42,7 +42,7 @@ def choose(
     classes: int,
     hidden: int,
     from_checkpoint: bool,
-    compared: bool = False,
+    probed: bool = False,
 ) -> Chosen:
     """The settings with what `settings.recipe` leaves to the data.
 
@@ -50,7 +50,7 @@ def choose(
       examples: to learn from.
       evaluated: examples that each epoch is measured on.
       hidden: width of the encoder.
-      compared: whether the head reads how far the vectors of two texts are apart (`pair`).
+      probed: whether the head begins as a probe has learned it.
     """
     recipe = set(settings.recipe)
     found: dict[str, tuple[Any, str]] = {}
@@ -69,8 +69,8 @@ def choose(
             # Narrow encoders bear, and want, larger steps: the usual 2e-5 to 5e-5 are those of BERT-base and -large.
             rate = 1e-4 if hidden <= 384 else 5e-5 if hidden <= 768 else 2e-5
             why = f"an encoder that is {hidden} wide"
-            if compared:
-                rate, why = rate * _COMPARED, f"{why}, whose vectors are compared"
+            if probed and rate > _FROM_PROBE:
+                rate, why = _FROM_PROBE, f"{why}, under a head that the probe has learned"
             found["learning_rate"] = rate, why
         else:
             rate = 1e-3 if hidden <= 256 else 5e-4

@@ -49,10 +49,11 @@ def test_what_the_config_gives_is_left_alone_and_the_rest_has_a_reason():
     assert set(chosen().reasons) == set(RECIPE)
 
 
-def test_vectors_that_are_compared_are_moved_more_gently():
-    usual, gentle = chosen(), chosen(compared=True)
+def test_a_head_that_a_probe_has_learned_is_trained_more_gently_and_never_faster():
+    usual, gentle = chosen(hidden=384), chosen(hidden=384, probed=True)
     assert gentle.settings.learning_rate < usual.settings.learning_rate
-    assert "compared" in gentle.reasons["learning_rate"] and "compared" not in usual.reasons["learning_rate"]
+    assert "the probe has learned" in gentle.reasons["learning_rate"] and "probe" not in usual.reasons["learning_rate"]
+    assert chosen(hidden=1024).settings == chosen(hidden=1024, probed=True).settings
 
 
 def test_without_a_recipe_nothing_changes():
