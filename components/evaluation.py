@@ -50,6 +50,7 @@ def evaluate(
     text_keys: Sequence[str],
     train: Sequence[str] = (),
     probed: str = "",
+    long_enough: bool = False,
 ) -> Verdict:
     """Measures the model at `model` (and `baseline`) on the files `examples`.
 
@@ -59,6 +60,7 @@ def evaluate(
       text_keys: the raw features with the texts of a row.
       train: files of the training Examples, which simple baselines learn from; without them none is measured.
       probed: the file with the predictions of the Trainer's probe, a baseline too; none where there was no probe.
+      long_enough: whether the recipe has chosen the epochs.
     """
     check_metrics(task, settings, len(labels))
     config = _eval_config(task, settings, labels, with_baseline=baseline is not None)
@@ -103,7 +105,7 @@ def evaluate(
             task, rows, text_keys, train=train, evaluation=examples, first=list(settings.thresholds), probed=probed
         )
     if settings.must_beat_baselines:
-        reasons += lost_to(simple, task, settings)
+        reasons += lost_to(simple, task, settings, long_enough=long_enough)
     return Verdict(
         blessed=not reasons,
         reasons=reasons,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import apache_beam as beam
+import tensorflow as tf
 from tfx.components.evaluator import constants
 from tfx.dsl.component.experimental.annotations import (
     BeamComponentParameter,
@@ -21,7 +22,7 @@ from tfx.utils import io_utils, path_utils
 from components import events
 from components.evaluation import evaluate
 from components.publish import model_digest, pushed_versions
-from components.step_files import PROBE
+from components.step_files import PROBE, RECIPE
 from components.verdict import FILE_NAME
 from models.task import as_learned, get_task
 from pipeline.config import EvaluationConfig, PretrainingConfig
@@ -48,7 +49,7 @@ def Evaluator(
     Args:
       examples: raw Examples with the splits `eval` and `train`; simple baselines learn from the latter.
       model: the candidate.
-      training: what its Trainer has left beside it; the predictions of a probe are a baseline.
+      training: what its Trainer has left beside it: the predictions of a probe, which are a baseline, and its recipe.
       evaluation: TFMA's results, our verdict with its reasons, and every row with the model's answer.
       blessing: whether the model may be pushed.
       settings: JSON of the config's section `evaluation`.
@@ -72,6 +73,7 @@ def Evaluator(
         examples=files("eval"),
         train=files("train"),
         probed=os.path.join(training.uri, PROBE),
+        long_enough="epochs" in chosen_by_data(training.uri),
         output=evaluation.uri,
         labels=card["labels"],
         # A caller may name the texts otherwise than the Examples do.
@@ -82,6 +84,15 @@ def Evaluator(
     io_utils.write_string_file(os.path.join(blessing.uri, marker), "\n".join(verdict.reasons))
     blessing.set_int_custom_property(constants.ARTIFACT_PROPERTY_BLESSED_KEY, int(verdict.blessed))
     blessing.set_string_custom_property("reasons", json.dumps(verdict.reasons))
+
+
+def chosen_by_data(folder: str) -> Mapping[str, Any]:
+    """The settings that the Trainer has chosen, by its recipe in this folder."""
+    path = os.path.join(folder, RECIPE)
+    if not tf.io.gfile.exists(path):
+        return {}
+    with tf.io.gfile.GFile(path) as file:
+        return json.load(file)["settings"]
 
 
 def find_baseline(model: str, card: Mapping[str, Any], destination: str) -> str | None:

@@ -91,11 +91,11 @@ class _Rows(NamedTuple):
 
     @classmethod
     def of(cls, table: Table, texts: Sequence[str], label: str) -> _Rows:
-        def once(rows: Sequence[Values]) -> list[Values]:
-            return list({tuple(row[column] for column in texts): row for row in rows}.values())
+        def once(rows: Sequence[Values]) -> dict[tuple[str | None, ...], Values]:
+            return {tuple(row[column] for column in texts): row for row in rows}
 
-        needed = (*texts, label)
-        return cls(texts, once(table.complete(needed)), once(table.evaluation(needed)))
+        train, evaluation = (once(rows((*texts, label))) for rows in (table.complete, table.evaluation))
+        return cls(texts, [row for key, row in train.items() if key not in evaluation], list(evaluation.values()))
 
     def fields(self, rows: Sequence[Values]) -> list[list[str]]:
         return [[str(row[column]) for row in rows] for column in self.texts]

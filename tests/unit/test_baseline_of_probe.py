@@ -62,11 +62,22 @@ def test_without_a_prediction_for_each_example_there_is_no_such_baseline(asked, 
     assert list(probe(given, str(tmp_path / "fewer.npz"))) == []
 
 
-def test_a_model_that_fine_tuning_made_worse_is_told_so():
+def refused(baseline, **told):
+    """Why a model that is always wrong is refused, beside a baseline that is always right."""
     label = np.arange(100) % 2
     rows = make("classification", {"": (label, np.eye(2)[1 - label], np.ones(100, np.float32))}, labels=("a", "b"))
-    baseline = of_predictions("probe", rows, {"": np.eye(2)[label]})
-    metrics = {"probe": baseline.score(np.ones(100, np.int64))}
-    settings = EvaluationConfig(thresholds={"accuracy": 0.0})
-    (reason,) = lost_to(Measured((baseline,), metrics, rows), get_task("classification"), settings)
+    right = of_predictions(baseline, rows, {"": np.eye(2)[label]})
+    measured = Measured((right,), {baseline: right.score(np.ones(100, np.int64))}, rows)
+    (reason,) = lost_to(measured, get_task("classification"), EvaluationConfig(thresholds={"accuracy": 0.0}), **told)
+    return reason
+
+
+def test_a_model_that_fine_tuning_made_worse_is_told_so():
+    reason = refused("probe", long_enough=True)
     assert "1.0000 of the baseline probe" in reason and "fine-tuning has done harm" in reason
+
+
+def test_more_epochs_are_no_way_out_of_a_training_that_was_long_enough():
+    assert "more epochs" in refused("tf-idf")
+    reason = refused("tf-idf", long_enough=True)
+    assert "try a checkpoint of this language" in reason and "epochs" not in reason

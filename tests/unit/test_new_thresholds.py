@@ -65,6 +65,13 @@ def test_where_a_file_is_held_out_that_is_what_counts(tmp_path):
     assert 0.5 < found["accuracy"] < 0.8 and "on 120 examples" in line
 
 
+def test_an_evaluation_example_that_stands_in_both_files_is_not_learned(tmp_path):
+    drawn = random.Random(5)
+    rows = [(" ".join(drawn.sample(FILLERS, 6)) + f" number{at}", drawn.choice(("a", "b"))) for at in range(300)]
+    found, _ = thresholds(tmp_path, rows, rows[:120])
+    assert found["accuracy"] < 0.7, "the labels are chance"
+
+
 def test_numbers_have_a_threshold_above_word_overlap(tmp_path):
     drawn = random.Random(3)
     rows = []
