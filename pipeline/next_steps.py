@@ -104,8 +104,13 @@ def _lower_thresholds(config: Config, started: Started, summary: Summary) -> Ite
             yield "", f"a lower threshold would not help: always answering {majority['label']!r} is right as often"
             continue
         reached = math.ceil(value * 1000) / 1000 if name in lower else math.floor(value * 1000) / 1000
-        why = f"if {name} {value:.4f} is good enough for you; only the Evaluator and what follows run"
-        yield _again(config, started, f"evaluation.thresholds.{name}={reached:g}"), why
+        enough, changes = f"{name} {value:.4f} is good enough for you", [f"evaluation.thresholds.{name}={reached:g}"]
+        # The lower threshold alone would not do where a simple baseline is better as well.
+        rivals = [metrics[name] for metrics in verdict.baselines.values() if name in metrics]
+        if config.evaluation.must_beat_baselines and any(one < value if name in lower else one > value for one in rivals):
+            changes.append("evaluation.must_beat_baselines=false")
+            enough += ", though a simple baseline is better"
+        yield _again(config, started, *changes), f"if {enough}; only the Evaluator and what follows run"
 
 
 def _verdict(summary: Summary) -> Verdict | None:
@@ -113,11 +118,11 @@ def _verdict(summary: Summary) -> Verdict | None:
     return Verdict.from_json(path.read_text()) if summary.evaluation and path.is_file() else None
 
 
-def _again(config: Config, started: Started, change: str) -> str:
-    """The same run with one setting changed."""
-    key = change.partition("=")[0]
-    kept = [override for override in started.overrides if override.partition("=")[0] != key]
-    given = "".join(f" --set {shlex.quote(override)}" for override in (*kept, change))
+def _again(config: Config, started: Started, *changes: str) -> str:
+    """The same run with some settings changed."""
+    keys = {change.partition("=")[0] for change in changes}
+    kept = [override for override in started.overrides if override.partition("=")[0] not in keys]
+    given = "".join(f" --set {shlex.quote(override)}" for override in (*kept, *changes))
     return f"{program('bertline')} run {shlex.quote(started.source)}{_elsewhere(config)}{given}"
 
 
