@@ -53,6 +53,8 @@ def evaluate(
     text_keys: Sequence[str],
     train: Sequence[str] = (),
     test: Sequence[str] = (),
+    probed: str = "",
+    long_enough: bool = False,
 ) -> Verdict:
     """Measures the model at `model` (and `baseline`) on the files `examples`, and the model alone on the files `test`.
 
@@ -61,6 +63,8 @@ def evaluate(
     Args:
       text_keys: the raw features with the texts of a row.
       train: files of the training Examples, which simple baselines learn from; without them none is measured.
+      probed: the file with the predictions of the Trainer's probe, a baseline too; none where there was no probe.
+      long_enough: whether the recipe has chosen the epochs.
     """
     check_metrics(task, settings, len(labels))
     name = _named(baseline)
@@ -75,9 +79,11 @@ def evaluate(
     simple = Measured()
     if settings.baselines and train:
         rows = HeldOutRows.read(output)
-        simple = measure_baselines(task, rows, text_keys, train=train, evaluation=examples, first=list(settings.thresholds))
+        simple = measure_baselines(
+            task, rows, text_keys, train=train, evaluation=examples, first=list(settings.thresholds), probed=probed
+        )
     if settings.must_beat_baselines:
-        reasons += lost_to(simple, task, settings)
+        reasons += lost_to(simple, task, settings, long_enough=long_enough)
     return Verdict(
         blessed=not reasons,
         reasons=reasons,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import apache_beam as beam
+import tensorflow as tf
 from tfx.components.evaluator import constants
 from tfx.dsl.component.experimental.annotations import (
     BeamComponentParameter,
@@ -16,13 +17,14 @@ from tfx.dsl.component.experimental.annotations import (
 from tfx.dsl.component.experimental.decorators import component
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
-from tfx.types.standard_artifacts import Examples, Model, ModelBlessing, ModelEvaluation
+from tfx.types.standard_artifacts import Examples, Model, ModelBlessing, ModelEvaluation, ModelRun
 from tfx.utils import io_utils, path_utils
 
 from components import events
 from components.evaluation import evaluate
 from components.ingest.rows import TEST
 from components.publish import model_digest, pushed_versions
+from components.step_files import PROBE, RECIPE
 from components.verdict import FILE_NAME
 from models.task import as_learned, get_task
 from pipeline.config import EvaluationConfig, PretrainingConfig
@@ -34,6 +36,7 @@ from serving.contract import read_card
 def Evaluator(
     examples: InputArtifact[Examples],
     model: InputArtifact[Model],
+    training: InputArtifact[ModelRun],
     evaluation: OutputArtifact[ModelEvaluation],
     blessing: OutputArtifact[ModelBlessing],
     settings: Parameter[str],
@@ -49,6 +52,7 @@ def Evaluator(
       examples: raw Examples with the splits `eval` and `train`, which simple baselines learn from, and perhaps with test
         examples beside them.
       model: the candidate.
+      training: what its Trainer has left beside it: the predictions of a probe, which are a baseline, and its recipe.
       evaluation: TFMA's results, our verdict with its reasons, and every row with the model's answer.
       blessing: whether the model may be pushed.
       settings: JSON of the config's section `evaluation`.
@@ -74,6 +78,8 @@ def Evaluator(
         examples=files("eval"),
         train=files("train"),
         test=[test] if fileio.glob(test) else [],
+        probed=os.path.join(training.uri, PROBE),
+        long_enough="epochs" in chosen_by_data(training.uri),
         output=evaluation.uri,
         labels=card["labels"],
         # A caller may name the texts otherwise than the Examples do.
@@ -84,6 +90,15 @@ def Evaluator(
     io_utils.write_string_file(os.path.join(blessing.uri, marker), "\n".join(verdict.reasons))
     blessing.set_int_custom_property(constants.ARTIFACT_PROPERTY_BLESSED_KEY, int(verdict.blessed))
     blessing.set_string_custom_property("reasons", json.dumps(verdict.reasons))
+
+
+def chosen_by_data(folder: str) -> Mapping[str, Any]:
+    """The settings that the Trainer has chosen, by its recipe in this folder."""
+    path = os.path.join(folder, RECIPE)
+    if not tf.io.gfile.exists(path):
+        return {}
+    with tf.io.gfile.GFile(path) as file:
+        return json.load(file)["settings"]
 
 
 def find_baseline(model: str, card: Mapping[str, Any], destination: str) -> str | None:

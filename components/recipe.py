@@ -11,15 +11,15 @@ from typing import Any
 from components import events
 from models.cluster import Cluster
 from models.inputs import Corpus
-from models.pooled import POOLINGS
+from models.pooled import PAIR, poolings
 from models.probing import Probe, probe
 from models.recipe import choose
 from models.task import Context, Task
-from pipeline.config import ModelConfig, TrainingConfig
+from pipeline.config import ModelConfig, Pooling, TrainingConfig
 from pipeline.storage import at_hand
 
 _POOLING = "1_Pooling/config.json"
-_POOLING_MODES = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
+_POOLING_MODES: Mapping[str, Pooling] = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,20 +61,24 @@ def prepare(
     given = model.pooling or (_pooling_of(model.checkpoint) if model.checkpoint and settings.recipe else None)
     if given and not model.pooling:
         why = f"as the checkpoint was trained, by its {_POOLING}"
+    tried: tuple[Pooling, ...] = poolings(len(context.text_keys))
+    if given:  # a checkpoint's own is that of one text
+        tried = (given, PAIR) if PAIR in tried and not model.pooling else (given,)
     if _is_probed(task, model, settings):
         outputs = 1 if task.label == "number" else len(context.labels)
-        poolings = (given,) if given else POOLINGS
-        found = probe(encoder(), rows, task.linearly, outputs, poolings=poolings, seed=settings.seed)
-    if found and not given:
+        found = probe(encoder(), rows, task.linearly, outputs, poolings=tried, seed=settings.seed)
+    if found and len(tried) > 1:
         others = ", ".join(f"{name} {score:.4f}" for name, score in found.scores.items())
-        why = f"best for a linear model on frozen vectors: {others}"
+        why = f"best for a linear model on frozen vectors, by {task.linearly.measure}: {others}"
+        if found.pooling == PAIR:
+            why += "; each text is read by itself, and their vectors are compared"
     pooling = found.pooling if found else given or "pooler"
     if task.linearly and (found or given):
         reasons["pooling"] = f"{pooling}  ({why})"
     if found:
         reasons["probe"] = (
-            f"{found.scores[pooling]:.4f} on training examples kept apart  ({found.examples:,} examples; its head is the"
-            " beginning, and is kept if nothing beats it)"
+            f"{task.linearly.measure} {found.scores[pooling]:.4f} on training examples kept apart  ({found.examples:,}"
+            " examples; its head is the beginning, and is kept if nothing beats it)"
         )
     if settings.recipe:
         chosen = choose(
@@ -85,6 +89,7 @@ def prepare(
             classes=len(context.labels),
             hidden=model.hidden or encoder().size.hidden,
             from_checkpoint=model.checkpoint is not None,
+            probed=found is not None,
         )
         settings, reasons = chosen.settings, {**reasons, **chosen.reasons}
     for name, reason in reasons.items():
@@ -98,7 +103,7 @@ def _is_probed(task: Task, model: ModelConfig, settings: TrainingConfig) -> bool
     return wanted and model.checkpoint is not None and task.linearly is not None and not Cluster.from_environment()
 
 
-def _pooling_of(checkpoint: str) -> str | None:
+def _pooling_of(checkpoint: str) -> Pooling | None:
     """What a sentence-transformers folder says of itself; None for one that says nothing, or something else."""
     try:
         told = json.loads(Path(at_hand(checkpoint), _POOLING).read_text(encoding="utf-8"))

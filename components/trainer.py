@@ -19,9 +19,10 @@ import tensorflow_transform as tft
 
 from components import events
 from components.checkpoint_mirror import checkpoints_at
+from components.probe_predictions import write_probe
 from components.recipe import prepare
 from components.schema import labels_of
-from components.step_files import HISTORY, RECIPE
+from components.step_files import HISTORY, PROBE, RECIPE
 from components.trainer_cluster import train_as_chief
 from components.transform import target_vocabulary_of, vocabulary_of
 from models import checkpoints, inputs, training
@@ -188,6 +189,8 @@ def train_and_export(
         file.write("".join(json.dumps(record) + "\n" for record in result.history))
     with tf.io.gfile.GFile(f"{history_folder}/{RECIPE}", "w") as file:
         file.write(prepared.to_json())
+    if prepared.probe:
+        write_probe(f"{history_folder}/{PROBE}", prepared.probe, task, context, fresh_encoder(), raw_files)
     shutil.rmtree(checkpoint_folder)  # finished: the next training of this kind starts afresh
     return result
 

@@ -15,13 +15,15 @@ import numpy as np
 import tensorflow as tf
 
 from models import inputs
-from models.pooled import POOLINGS, pool
+from models.pooled import TOGETHER, vectors, width
+from pipeline.config import Pooling
 
 MOST_EXAMPLES = 12_000
 """That the probe learns from; more hardly change a linear model, and take minutes."""
 _TO_COMPARE = 4_000
 _BATCH = 64
-_STRENGTHS = (0.03, 0.3, 3.0)
+_STRENGTHS = (0.003, 0.03, 0.3, 3.0)
+_USUAL = 0.3
 _HELD_BACK = 0.25
 
 
@@ -44,12 +46,14 @@ class Linearly(NamedTuple):
     fit: Callable[[np.ndarray, np.ndarray, float, int], Linear]
     """(vectors, targets, strength, outputs) -> the layer; the larger the strength, the less regularised."""
     score: Score
+    measure: str
+    """What the score is called."""
 
 
 class Probe(NamedTuple):
-    pooling: str
+    pooling: Pooling
     layer: Linear
-    scores: Mapping[str, float]
+    scores: Mapping[Pooling, float]
     """Of each pooling, on training examples that it has not seen."""
     examples: int
 
@@ -60,7 +64,7 @@ def probe(
     linearly: Linearly,
     outputs: int,
     *,
-    poolings: Sequence[str] = POOLINGS,
+    poolings: Sequence[Pooling] = TOGETHER,
     seed: int = 0,
 ) -> Probe | None:
     """Learns the head; None where there is too little to compare by.
@@ -81,12 +85,12 @@ def probe(
     if len(unseen) < 10 or len(np.unique(targets[seen], axis=0)) < 2:
         return None
 
-    def score(pooling: str, strength: float) -> float:
+    def score(pooling: Pooling, strength: float) -> float:
         found, _ = vectors[pooling]
         layer = linearly.fit(found[seen], targets[seen], strength, outputs)
         return linearly.score(found[unseen] @ layer.kernel + layer.bias, targets[unseen])
 
-    scores = {name: score(name, _STRENGTHS[1]) for name in vectors}
+    scores = {name: score(name, _USUAL) for name in vectors}
     best = max(scores, key=lambda name: scores[name])
     by_strength = {strength: score(best, strength) for strength in _STRENGTHS}
     strength = max(by_strength, key=lambda value: by_strength[value])
@@ -97,18 +101,17 @@ def probe(
     return Probe(best, whole, {**scores, best: max(by_strength.values())}, len(rows))
 
 
-def vectors_of(encoder: Any, rows: inputs.Corpus, poolings: Sequence[str]) -> dict[str, np.ndarray]:
-    """The vector of each row by each pooling: [rows, hidden]."""
+def vectors_of(encoder: Any, rows: inputs.Corpus, poolings: Sequence[Pooling]) -> dict[Pooling, np.ndarray]:
+    """The vector of each row by each pooling: [rows, its width]."""
 
     @tf.function(reduce_retracing=True, autograph=False)
-    def pooled(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        states = encoder(batch["token_ids"], batch.get("segment_ids"), batch["mask"], training=False)
-        return {name: pool(name, encoder, states, batch["mask"]) for name in poolings}
+    def pooled(batch: dict[str, tf.Tensor]) -> dict[Pooling, tf.Tensor]:
+        return vectors(encoder, batch, poolings)
 
     buckets = range(8, 513, 8)
     planned = inputs.plan(rows.lengths, _BATCH, tuple(buckets), seed=None)
     plain = inputs.Corpus(rows.values, rows.starts, {}, rows.others)
-    found = {name: np.zeros((len(rows), encoder.size.hidden), np.float32) for name in poolings}
+    found = {name: np.zeros((len(rows), width(name, encoder.size.hidden)), np.float32) for name in poolings}
     for batch, places in zip(inputs.batches(plain, planned, None), planned, strict=True):
         given = {name: batch[name] for name in ("token_ids", "segment_ids", "mask") if name in batch}
         for name, values in pooled(given).items():
@@ -170,9 +173,10 @@ def _likely(outputs: np.ndarray, targets: np.ndarray) -> float:
 
 
 def _near(outputs: np.ndarray, targets: np.ndarray) -> float:
-    return float(-np.square(outputs[:, 0] - targets).mean())
+    """R²: 1 where nothing is missing, 0 for what the mean alone explains."""
+    return float(1 - np.square(outputs[:, 0] - targets).mean() / max(1e-12, targets.var()))
 
 
-CLASSES = Linearly("label_id", _classes, _right)
-FLAGS = Linearly("label_flags", _flags, _likely)
-NUMBER = Linearly("label_value", _number, _near)
+CLASSES = Linearly("label_id", _classes, _right, "accuracy")
+FLAGS = Linearly("label_flags", _flags, _likely, "log-likelihood")
+NUMBER = Linearly("label_value", _number, _near, "R²")

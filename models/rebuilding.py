@@ -99,7 +99,7 @@ def _context(folder: Path, task: Task, card: Mapping[str, Any]) -> Context:
         pretraining,
         # A caller may name the texts otherwise than the Examples do.
         task.text_keys if task.input_names else tuple(card.get("text_keys", ("text",))),
-        pooling=str(shape.get("pooling", "pooler")),
+        pooling=shape.get("pooling", "pooler"),
         crf=bool(shape.get("crf")),
         translation=translation,
         target=target if task.label == "text" else None,

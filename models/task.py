@@ -14,6 +14,7 @@ from pipeline.config import (
     TEXT_KEYS,
     LabelKind,
     ModelConfig,
+    Pooling,
     PretrainingConfig,
     TrainingConfig,
     TranslationConfig,
@@ -54,8 +55,8 @@ class Context:
     pretraining: PretrainingConfig = field(default_factory=PretrainingConfig)
     text_keys: tuple[str, ...] = TEXT_KEYS[:1]
     """The texts that a row of this line has; the task may be able to read more."""
-    pooling: str = "pooler"
-    """Which vector of a text is answered from, one of `models.pooled.POOLINGS`."""
+    pooling: Pooling = "pooler"
+    """Which vector is answered from."""
     crf: bool = False
     """Whether tags of words are chosen together, by how they follow each other."""
     translation: TranslationConfig = field(default_factory=TranslationConfig)
@@ -95,7 +96,7 @@ def _attention_of_encoder(model: Any, batch: Mapping[str, Any]) -> dict[str, lis
     return {"encoder": list(found.attentions)}
 
 
-_OF_ENCODER = Inside(
+OF_ENCODER = Inside(
     vectors=lambda model: model.encoder.embeddings.token,
     attend=_attention_of_encoder,
     heads=lambda model: {"encoder": [list(kept) for kept in model.encoder.size.kept_heads]},
@@ -229,7 +230,7 @@ class Task:
     heads: Callable[[Any], dict[str, Any]] | None = None
     """(model) -> its head's weights under Hugging Face's names, where the encoder itself is a result that others start
     from: it is then left beside the served model as a checkpoint, with these."""
-    inside: Inside = _OF_ENCODER
+    inside: Inside = OF_ENCODER
     """How its model is looked into."""
     take_heads: Callable[[Any, Mapping[str, Any]], list[str]] | None = None
     """(model, a checkpoint's heads as `checkpoints.load_heads` gives them) -> takes over those that the task has too, and
@@ -260,8 +261,8 @@ def as_learned(task: Task, settings: PretrainingConfig) -> Task:
     return replace(task, metrics=metrics, confusion=task.confusion if task.confusion in measured else None)
 
 
-def check_texts(task: Task, text_keys: Sequence[str]) -> None:
-    """Refuses a config whose rows have fewer or more texts than the task reads, before the run starts."""
+def check_texts(task: Task, text_keys: Sequence[str], pooling: Pooling | None = None) -> None:
+    """Refuses examples with fewer or more texts than the task or the pooling reads, before the run starts."""
     if CHOICES in task.text_keys and CHOICES not in text_keys:
         raise BertlineError(f"data.choices: the task {task.name} needs the columns to choose from, as [a, b, c, d].")
     if CHOICES in text_keys and CHOICES not in task.text_keys:
@@ -273,6 +274,11 @@ def check_texts(task: Task, text_keys: Sequence[str]) -> None:
         raise BertlineError(
             f"data.text: the task {task.name} reads {wanted} text{'s' * (most > 1)} a row, and the config names"
             f" {given}; name as many columns."
+        )
+    if pooling == "pair" and (given != 2 or not task.linearly):
+        raise BertlineError(
+            "model.pooling: pair compares the two texts of an example, for a class or a number; here the task is"
+            f" {task.name} with {given} text{'s' * (given > 1)}. Leave it out, or choose pooler, cls or mean."
         )
 
 

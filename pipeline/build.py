@@ -66,7 +66,7 @@ def create_pipeline(
     at_run = place.given_at_run
     task = get_task(config.task)
     text_keys = list(config.data.columns_of_texts)
-    check_texts(task, text_keys)
+    check_texts(task, text_keys, config.model.pooling)
     check_label(task, config.data.label)
     check_test(task, config.data.test)
     check_training(task, config.training, config.model.crf)
@@ -164,6 +164,7 @@ def create_pipeline(
     evaluator = Evaluator(
         examples=learned,
         model=trainer.outputs["model"],
+        training=trainer.outputs["model_run"],
         settings=config.evaluation.model_dump_json(),
         pretraining=config.pretraining.model_dump_json(include={"next_sentence"}),
         destination=place.destination,

@@ -51,7 +51,7 @@ def _after_a_push(config: Config, started: Started, summary: Summary) -> Iterato
 def _after_a_refusal(config: Config, started: Started, summary: Summary) -> Iterator[Step]:
     if longer := _longer(config, started, summary):
         yield longer
-    elif config.training.keep == "last" and _rose(summary.eval_losses):
+    elif config.training.keep == "last" and "keep" not in config.training.recipe and _rose(summary.eval_losses):
         best = summary.eval_losses.index(min(summary.eval_losses)) + 1
         why = f"the evaluation loss was lowest after epoch {best} and has risen since: keep the weights of the best epoch"
         yield _again(config, started, "training.keep=best"), why
@@ -75,6 +75,8 @@ def _longer(config: Config, started: Started, summary: Summary) -> Step | None:
     losses, epochs = summary.eval_losses, config.training.epochs
     if config.pretraining.phases and config.task == "pretraining" or not isinstance(epochs, int):
         return None  # the epochs are not those of this setting
+    if "epochs" in config.training.recipe:
+        return None  # it has trained until nothing became better; and epochs that are given end the recipe as a whole
     if not losses or not math.isfinite(losses[-1]) or losses[-1] > min(losses) or (len(losses) > 1 and _rose(losses[-2:])):
         return None
     fell = "one epoch is little" if len(losses) == 1 else "the evaluation loss still fell at the last epoch"
@@ -102,8 +104,13 @@ def _lower_thresholds(config: Config, started: Started, summary: Summary) -> Ite
             yield "", f"a lower threshold would not help: always answering {majority['label']!r} is right as often"
             continue
         reached = math.ceil(value * 1000) / 1000 if name in lower else math.floor(value * 1000) / 1000
-        why = f"if {name} {value:.4f} is good enough for you; only the Evaluator and what follows run"
-        yield _again(config, started, f"evaluation.thresholds.{name}={reached:g}"), why
+        enough, changes = f"{name} {value:.4f} is good enough for you", [f"evaluation.thresholds.{name}={reached:g}"]
+        # The lower threshold alone would not do where a simple baseline is better as well.
+        rivals = [metrics[name] for metrics in verdict.baselines.values() if name in metrics]
+        if config.evaluation.must_beat_baselines and any(one < value if name in lower else one > value for one in rivals):
+            changes.append("evaluation.must_beat_baselines=false")
+            enough += ", though a simple baseline is better"
+        yield _again(config, started, *changes), f"if {enough}; only the Evaluator and what follows run"
 
 
 def _verdict(summary: Summary) -> Verdict | None:
@@ -111,11 +118,11 @@ def _verdict(summary: Summary) -> Verdict | None:
     return Verdict.from_json(path.read_text()) if summary.evaluation and path.is_file() else None
 
 
-def _again(config: Config, started: Started, change: str) -> str:
-    """The same run with one setting changed."""
-    key = change.partition("=")[0]
-    kept = [override for override in started.overrides if override.partition("=")[0] != key]
-    given = "".join(f" --set {shlex.quote(override)}" for override in (*kept, change))
+def _again(config: Config, started: Started, *changes: str) -> str:
+    """The same run with some settings changed."""
+    keys = {change.partition("=")[0] for change in changes}
+    kept = [override for override in started.overrides if override.partition("=")[0] not in keys]
+    given = "".join(f" --set {shlex.quote(override)}" for override in (*kept, *changes))
     return f"{program('bertline')} run {shlex.quote(started.source)}{_elsewhere(config)}{given}"
 
 

@@ -181,11 +181,11 @@ class RunRecord:
 
 
 def _eval_losses(history: Path) -> list[float]:
-    """The loss on the evaluation examples after each epoch, from what the Trainer has left."""
+    """The loss on the evaluation examples after each epoch, from what the Trainer has left; not that of a probe before."""
     if not history.is_file():
         return []
     records = (json.loads(line) for line in history.read_text().splitlines())
-    return [float(record["eval_loss"]) for record in records if record.get("eval_loss") is not None]
+    return [float(record["eval_loss"]) for record in records if record.get("eval_loss") is not None and record["epoch"]]
 
 
 @contextmanager

@@ -61,6 +61,10 @@ class Given:
         """The features that are one text each."""
         return tuple(key for key in self.rows.description.text_keys if key != CHOICES)
 
+    def texts(self, examples: Examples) -> list[list[str]]:
+        """Field by field."""
+        return [examples.texts(key) for key in self.fields]
+
 
 def read_examples(patterns: Sequence[str], raw: Mapping[str, Raw], most: int = MOST_EXAMPLES) -> Examples:
     """The first examples of gzipped TFRecord files.
@@ -83,15 +87,19 @@ def _values(record: bytes, raw: Mapping[str, Raw]) -> dict[str, Sequence[Any]]:
     return found
 
 
+def ids_of(examples: Examples, raw: Mapping[str, Raw]) -> list[str]:
+    """What the model's rows of them are called; equal examples have the same."""
+    return row_ids({name: [one[name] for one in examples.features] for name in raw}, raw, len(examples))
+
+
 def beside(examples: Examples, raw: Mapping[str, Raw], rows: HeldOutRows) -> tuple[Examples, HeldOutRows]:
     """The examples that the model was asked too, and its rows in their order."""
-    values = {name: [one[name] for one in examples.features] for name in raw}
     places: dict[str, list[int]] = defaultdict(list)
     for place, name in enumerate(rows.ids):
         places[name.partition("-")[0]].append(place)  # equal rows are told apart by a number
     found = [
         (one, places[name].pop(0))
-        for one, name in zip(examples.features, row_ids(values, raw, len(examples)), strict=True)
+        for one, name in zip(examples.features, ids_of(examples, raw), strict=True)
         if places.get(name)
     ]
     return Examples([one for one, _ in found]), rows.take([place for _, place in found])

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from components.baselines.measuring import Measured
+from components.baselines.probe import NAME as PROBE
 from components.baselines.scoring import Baseline, Score, only
 from components.held_out.scores import scorer
 from models.task import Metric, Task
@@ -17,11 +18,14 @@ FEWEST_EXAMPLES = 50
 _DRAWS = 200
 
 
-def lost_to(measured: Measured, task: Task, settings: EvaluationConfig) -> list[str]:
+def lost_to(measured: Measured, task: Task, settings: EvaluationConfig, *, long_enough: bool = False) -> list[str]:
     """A sentence where the model is worse than the best baseline, and none otherwise.
 
     Judged is the metric that the thresholds name first. The difference must be larger than its standard error, by a paired
     bootstrap: of evaluation examples that are drawn again, the same ones for both.
+
+    Args:
+      long_enough: whether the model was trained until nothing became better, so that more epochs are no way out.
     """
     metric = next(iter(settings.thresholds))
     best = best_by(measured, metric, task.metrics[metric])
@@ -44,7 +48,7 @@ def lost_to(measured: Measured, task: Task, settings: EvaluationConfig) -> list[
     return [
         f"{metric} {value:.4f} is {'below' if described.better == 'higher' else 'above'} {limit:.4f} of the baseline"
         f" {best.name} on the same {counted:,} rows, by more than the standard error of the difference, {error:.4f} (paired"
-        f" bootstrap); try {_ways_out(task)}, or push anyway with evaluation.must_beat_baselines: false"
+        f" bootstrap); {_ways_out(task, best.name, long_enough)}, or push anyway with evaluation.must_beat_baselines: false"
     ]
 
 
@@ -66,6 +70,13 @@ def standard_error(one: Score, other: Score, metric: str, rows: int) -> float:
     return float(np.std(known)) if known else math.inf
 
 
-def _ways_out(task: Task) -> str:
+def _ways_out(task: Task, baseline: str, long_enough: bool) -> str:
+    if baseline == PROBE:
+        return (
+            "that is the linear model that fine-tuning began with, so fine-tuning has done harm: leave training.keep and"
+            " training.best_by out, or set them to best and to this metric"
+        )
+    if long_enough:
+        return "try a checkpoint of this language and kind of text (model.checkpoint), more labelled examples"
     checkpoint = "" if task.make_encoder else "a checkpoint (model.checkpoint), "
-    return f"{checkpoint}more epochs (training.epochs)"
+    return f"try {checkpoint}more epochs (training.epochs)"

@@ -14,6 +14,7 @@ from components.baselines.classes import classification, most_examples, multilab
 from components.baselines.data import MOST_EXAMPLES, Examples, Given, beside, read_examples
 from components.baselines.matching import matching
 from components.baselines.numbers import numbers
+from components.baselines.probe import probe
 from components.baselines.scoring import Baseline
 from components.baselines.tagging import tagging
 from components.baselines.translation import translation
@@ -56,6 +57,7 @@ def measure_baselines(
     train: Sequence[str],
     evaluation: Sequence[str],
     first: Sequence[str] = (),
+    probed: str = "",
 ) -> Measured:
     """Learns the baselines of a task from the raw training Examples, and asks them what the model was asked.
 
@@ -64,6 +66,7 @@ def measure_baselines(
       text_keys: the raw features with the texts of an Example.
       train, evaluation: globs of the raw Examples of both splits.
       first: metrics that stand before the others.
+      probed: the file with what the Trainer's probe predicts, where it has left one.
     """
     if task.name not in _OF_TASK:
         return Measured(notes=(f"The task {task.name} has no simple baseline.",))
@@ -73,7 +76,7 @@ def measure_baselines(
     if not len(given.train) or not len(given.evaluation):
         return Measured(notes=("There are no raw examples to measure baselines by.",))
     every = np.ones(len(given.rows), np.int64)
-    baselines = tuple(_OF_TASK[task.name](given))
+    baselines = (*_OF_TASK[task.name](given), *(probe(given, probed) if probed else ()))
     metrics = {baseline.name: _ordered(baseline.score(every), first) for baseline in baselines}
     seconds = round(time.perf_counter() - began, 2)
     notes = tuple(_notes(task, given, len(rows)))

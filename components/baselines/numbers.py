@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from components.baselines.data import Examples, Given
-from components.baselines.features import joined, overlaps, tf_idf
+from components.baselines.linear import predicted_numbers
 from components.baselines.scoring import Baseline, of_predictions
 
 
@@ -20,14 +20,5 @@ def numbers(given: Given) -> Iterator[Baseline]:
         return
     train, values = Examples([given.train.features[at] for at in chosen]), values[chosen]
     yield of_predictions("mean", given.rows, {"": np.full(len(given.evaluation), values.mean())})
-
-    from sklearn.linear_model import Ridge
-
-    fields = [[examples.texts(key) for key in given.fields] for examples in (train, given.evaluation)]
-    if counted := tf_idf(*fields):
-        model = Ridge(solver="sparse_cg", random_state=0).fit(joined(counted.train, fields[0]), values)
-        predicted = model.predict(joined(counted.evaluation, fields[1]))
-        yield of_predictions("tf-idf", given.rows, {"": predicted})
-    if len(given.fields) == 2:
-        model = Ridge().fit(overlaps(*fields[0]), values)
-        yield of_predictions("overlap", given.rows, {"": model.predict(overlaps(*fields[1]))})
+    for name, predicted in predicted_numbers(given.texts(train), values, given.texts(given.evaluation)):
+        yield of_predictions(name, given.rows, {"": predicted})

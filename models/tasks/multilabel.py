@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from models import probing
 from models.answers import MULTI_CLASSIFIED
-from models.pooled import PooledHead, request
+from models.pooled import INSIDE, PooledHead, request
 from models.task import Context, Metric, Output, Task, Tensors
 from pipeline.config import TEXT_KEYS
 
@@ -72,6 +72,7 @@ TASK = Task(
     features=features,
     request=request,
     build=lambda encoder, context, dropout, seed: PooledHead(encoder, len(context.labels), dropout, seed, context.pooling),
+    inside=INSIDE,
     linearly=probing.FLAGS,
     loss=loss,
     spread_loss=spread_loss,

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from models import probing
 from models.answers import NUMBER
-from models.pooled import PooledHead, request
+from models.pooled import INSIDE, PooledHead, request
 from models.task import Context, Metric, Output, Task, Tensors
 from pipeline.config import TEXT_KEYS
 
@@ -44,6 +44,7 @@ TASK = Task(
     features=features,
     request=request,
     build=lambda encoder, context, dropout, seed: PooledHead(encoder, 1, dropout, seed, context.pooling),
+    inside=INSIDE,
     linearly=probing.NUMBER,
     loss=loss,
     correct=correct,

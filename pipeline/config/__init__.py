@@ -17,7 +17,7 @@ from pipeline.config.data import (
     SplitConfig,
     ValidationConfig,
 )
-from pipeline.config.model import SIZES, ModelConfig
+from pipeline.config.model import SIZES, ModelConfig, Pooling
 from pipeline.config.pretraining import PhaseConfig, PretrainingConfig
 from pipeline.config.results import EvaluationConfig, PushConfig, ServeCheckConfig, TrackingConfig
 from pipeline.config.run import SPOOL, Config, task_names
@@ -39,6 +39,7 @@ __all__ = [
     "LabelKind",
     "ModelConfig",
     "PhaseConfig",
+    "Pooling",
     "PretrainingConfig",
     "PushConfig",
     "RangeConfig",

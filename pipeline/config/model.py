@@ -20,6 +20,9 @@ SIZES: Mapping[str, tuple[int, int, int]] = {  # layers, hidden, heads; the inne
 }
 
 
+Pooling = Literal["pooler", "cls", "mean", "pair"]
+
+
 class ModelConfig(Frozen):
     """The encoder: somebody's checkpoint, or a size that starts from nothing."""
 
@@ -36,10 +39,11 @@ class ModelConfig(Frozen):
     intermediate: int | None = Field(default=None, ge=2)
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """Dropout of embeddings, attention and head."""
-    pooling: Literal["pooler", "cls", "mean"] | None = None
-    """The vector of a text that a class or a number is read from: [CLS] through the pooler, as BERT was pre-trained, [CLS]
-    itself, or the mean of all tokens, as most sentence-transformers. By default what the checkpoint says of itself
-    (`1_Pooling/config.json`), else what the probe finds best, else the pooler."""
+    pooling: Pooling | None = None
+    """The vector that a class or a number is read from: `pooler`, [CLS] through the pooler, as BERT was pre-trained, `cls`,
+    [CLS] itself, or `mean`, the mean of all tokens, as most sentence-transformers. Of two texts `pair` reads each by itself
+    and compares: their means u and v, |u - v| and u * v; the others read both at once. By default what the probe finds
+    best, of `pair` and what the checkpoint says of itself (`1_Pooling/config.json`) where it does; else the pooler."""
     crf: bool = False
     """Of the task `tagging`: choose the tags of a text together, by a linear-chain CRF that learns how they follow each
     other (Viterbi decoding), instead of each word's by itself."""

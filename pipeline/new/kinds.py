@@ -15,6 +15,7 @@ from pipeline.new.choice import guess_choice
 from pipeline.new.guess import FROM_SCRATCH, NEEDS_CHECKPOINT, Guess, Setting, room_for
 from pipeline.new.row_settings import row_settings, texts_of
 from pipeline.new.several import guess_several
+from pipeline.new.simple import Reached, of_classes, of_numbers
 from pipeline.new.table import Table, Values
 from pipeline.new.translations import guess_table
 
@@ -44,6 +45,8 @@ def _classes(table: Table) -> Guess | None:
     if len(classes) < 2:
         return None
     bounds, why_bounds = _bound_of_classes([count for _, count in classes])
+    measure = next(iter(bounds))
+    bounds, why_bounds = _above(measure, bounds[measure], why_bounds, of_classes(table, texts, label, measure))
     shown = ", ".join(f"{name} ({count:,})" for name, count in classes[:5])
     more = f", {len(classes) - 5} more" if len(classes) > 5 else ""
     also = f"; could also be {', '.join(others)}" if others else ""
@@ -67,6 +70,13 @@ def _bound_of_classes(counts: Sequence[int]) -> tuple[dict[str, float], str]:
     return {"accuracy": round(majority + 0.05, 2)}, f"always the most frequent class reaches {majority:.3f}"
 
 
+def _above(measure: str, bound: float, why: str, simple: Reached | None) -> tuple[dict[str, float], str]:
+    """The bound, or one above a simple baseline that reaches it."""
+    if simple is None:
+        return {measure: bound}, why
+    return {measure: max(bound, simple.threshold)}, f"{simple.why(measure)}; {why}"
+
+
 def _numbers(table: Table) -> Guess | None:
     texts = columns.main_texts(table)
     found = columns.labels(table, texts) if texts else []
@@ -78,6 +88,12 @@ def _numbers(table: Table) -> Guess | None:
     if not numbers:
         return None
     also = f"; could also be {', '.join(found[1:])}" if found[1:] else ""
+    bounds, why_bounds = _above(
+        "pearson",
+        0.3,
+        "an answer that does not look at the text correlates with nothing",
+        of_numbers(table, texts, label),
+    )
     vectors = "; or similarity, which gives each text a vector of its own" if len(texts) == 2 else ""
     why = f"{len(set(numbers)):,} different numbers, {min(numbers):g} to {max(numbers):g}{also}"
     return Guess(
@@ -86,8 +102,8 @@ def _numbers(table: Table) -> Guess | None:
         seen=table.seen,
         data=row_settings(table, texts, Setting("label", label, why), complete),
         seq_len=room_for(texts_of(complete, texts)),
-        bounds={"pearson": 0.3},
-        why_bounds="an answer that does not look at the text correlates with nothing",
+        bounds=bounds,
+        why_bounds=why_bounds,
         model=NEEDS_CHECKPOINT if len(texts) == 2 else FROM_SCRATCH,
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from components.ingest.files import InputFile
+from components.ingest.files import InputFile, find_files, format_by_ending
 from components.ingest.readers import READERS, read
 from components.ingest.records import COLUMNS, ENCODING, QUOTES, UNREADABLE, BadRow, Row, list_of
 from pipeline.config import DataConfig
@@ -45,6 +45,17 @@ class Table:
     def complete(self, columns: Sequence[str]) -> list[Values]:
         """Rows with something in each of the columns."""
         return [row for row in self.rows if all((row.get(column) or "").strip() for column in columns)]
+
+    def evaluation(self, columns: Sequence[str]) -> list[Values]:
+        """Complete rows of the file that is held out; none where there is no such file, or it cannot be read alike."""
+        if self.source.held_out is None:
+            return []
+        try:
+            path = find_files(DataConfig.model_validate({"path": self.source.held_out, "format": "documents"}))[0].path
+            rows, _ = sample(InputFile(path, self.data.format or format_by_ending(path) or "", None), self.data)
+        except (BertlineError, KeyError):
+            return []
+        return [row.values for row in rows if all((row.values.get(column) or "").strip() for column in columns)]
 
     @property
     def seen(self) -> str:

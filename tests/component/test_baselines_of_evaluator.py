@@ -1,13 +1,15 @@
 """Simple baselines through the Evaluator's own function: beside the model, on the rows that TFMA has measured."""
 
 import apache_beam as beam
+import numpy as np
 import pytest
 from test_rows_of_evaluator import write_examples
 from tiny_models import CLASSES, Tiny, make
 
+from components.baselines.data import ids_of, read_examples
 from components.evaluation import evaluate
 from components.verdict import Verdict
-from models.task import get_task
+from models.task import get_task, raw_features
 from pipeline.config import EvaluationConfig
 from serving.signatures import export
 
@@ -23,6 +25,9 @@ def judge(tmp_path_factory):
     export(make(Tiny("classification", ("text",)), folder), str(folder / "model"), {})
     write_examples(folder / "train.gz", rows(90))
     write_examples(folder / "eval.gz", [*rows(150), *rows(3), ("no label", None)])
+    raw = raw_features(get_task("classification"), ("text",))
+    ids = ids_of(read_examples([str(folder / "eval.gz")], raw), raw)
+    np.savez(folder / "probe.npz", ids=np.asarray(ids), predictions=np.full((len(ids), 3), 1 / 3, np.float32))
 
     def evaluated(**settings):
         return evaluate(
@@ -36,6 +41,7 @@ def judge(tmp_path_factory):
             labels=CLASSES,
             text_keys=("text",),
             train=[str(folder / "train.gz")],
+            probed=str(folder / "probe.npz"),
         )
 
     return evaluated
@@ -43,9 +49,10 @@ def judge(tmp_path_factory):
 
 def test_a_model_that_counts_no_better_than_words_is_refused(judge):
     verdict = judge()
-    assert set(verdict.baselines) == {"majority", "tf-idf"} and verdict.baseline_seconds > 0
+    assert set(verdict.baselines) == {"majority", "tf-idf", "probe"} and verdict.baseline_seconds > 0
     assert verdict.baseline_notes == []  # every example has met the row that TFMA made of it
     assert next(iter(verdict.baselines["tf-idf"])) == "macro_f1"  # it has a threshold
+    assert verdict.baselines["probe"]["accuracy"] == 51 / 153  # it finds all classes alike: the first is its answer
     assert verdict.baselines["tf-idf"]["accuracy"] == 1.0 and verdict.baselines["majority"]["accuracy"] == 51 / 153
     (reason,) = verdict.reasons
     assert not verdict.blessed and "macro_f1" in reason and "1.0000 of the baseline tf-idf on the same 153 rows" in reason

@@ -83,3 +83,10 @@ def test_a_wrong_number_of_texts_is_refused(task, keys, said):
     with pytest.raises(BertlineError, match=said):
         check_texts(get_task(task), keys)
     check_texts(get_task(task), TEXT_KEYS[:1])
+
+
+def test_texts_are_compared_only_where_an_example_has_two():
+    check_texts(TASK, TEXT_KEYS, "pair")
+    for task, keys in ((TASK, TEXT_KEYS[:1]), (get_task("matching"), TEXT_KEYS)):
+        with pytest.raises(BertlineError, match="model.pooling: pair compares the two texts"):
+            check_texts(task, keys, "pair")

@@ -142,3 +142,24 @@ def test_a_threshold_that_no_learning_is_needed_for_is_not_suggested(here):
 
 def test_a_run_whose_model_was_withdrawn_suggests_nothing(here):
     assert commands(config_of(), summary_of(blessed=True, withdrawn_version=2)) == []
+
+
+def test_where_the_recipe_has_chosen_the_epochs_more_of_them_are_not_suggested(here):
+    chosen, given = config_of(training={}), config_of()
+    for of in (pushed, summary_of):
+        assert not any("training.epochs" in command for command in commands(chosen, of(eval_losses=FALLING)))
+        assert any("training.epochs" in command for command in commands(given, of(eval_losses=FALLING)))
+    # It has kept the best of them, too.
+    assert not any("training.keep" in command for command in commands(chosen, summary_of(eval_losses=RISING)))
+
+
+def test_a_lower_threshold_that_a_baseline_is_above_is_suggested_with_what_it_needs_as_well(here):
+    refused = summary_of()
+    beaten = Verdict(blessed=False, reasons=[], metrics=MEASURED, slices={}, baselines={"tf-idf": {"accuracy": 0.75}})
+    (Path.cwd() / "evaluation" / VERDICT).write_text(beaten.to_json())
+    (command,) = [one for one in commands(config_of(), refused) if "thresholds.accuracy" in one]
+    assert "--set evaluation.must_beat_baselines=false" in command
+    given = [word for word in shlex.split(command) if word.startswith("evaluation.")]
+    assert not config_of(given).evaluation.must_beat_baselines
+    (without,) = [one for one in commands(config_of(), summary_of()) if "thresholds.accuracy" in one]
+    assert "must_beat" not in without

@@ -9,7 +9,7 @@ import tensorflow as tf
 from models import probing
 from models.encoder import Encoder, EncoderSize
 from models.inputs import Corpus
-from models.pooled import POOLINGS, PooledHead, pool
+from models.pooled import INSIDE, PAIR, TOGETHER, PooledHead, pool, vectors
 
 PIECES, FIRST = 40, 5
 
@@ -39,24 +39,24 @@ def corpus(count, seed, **targets):
 
 def test_vectors_are_those_of_each_text_alone(encoder):
     rows = corpus(20, 0)
-    found = probing.vectors_of(encoder, rows, POOLINGS)
+    found = probing.vectors_of(encoder, rows, TOGETHER)
     for at in range(len(rows)):
         tokens = tf.constant(rows.values[rows.starts[at] : rows.starts[at + 1]])[tf.newaxis]
         mask = tf.ones_like(tokens, tf.bool)
         states = encoder(tokens, None, mask)
-        for name in POOLINGS:
-            np.testing.assert_allclose(found[name][at], pool(name, encoder, states, mask)[0], atol=1e-5)
+        for name in TOGETHER:
+            np.testing.assert_allclose(found[name][at], pool(name, encoder, states, {"mask": mask})[0], atol=1e-5)
 
 
 def test_padding_is_no_part_of_the_mean(encoder):
     states = tf.constant([[[1.0, 2.0], [3.0, 4.0], [100.0, 100.0]]])
-    np.testing.assert_allclose(pool("mean", encoder, states, tf.constant([[True, True, False]])), [[2.0, 3.0]])
+    np.testing.assert_allclose(pool("mean", encoder, states, {"mask": tf.constant([[True, True, False]])}), [[2.0, 3.0]])
 
 
 @pytest.mark.parametrize(("linearly", "outputs"), [(probing.CLASSES, 3), (probing.FLAGS, 3), (probing.NUMBER, 1)])
 def test_the_head_answers_unseen_texts_through_the_model_that_begins_with_it(encoder, linearly, outputs):
     found = probing.probe(encoder, corpus(400, 1), linearly, outputs)
-    assert found is not None and found.pooling in POOLINGS and set(found.scores) == set(POOLINGS)
+    assert found is not None and found.pooling in TOGETHER and set(found.scores) == set(TOGETHER)
     model = PooledHead(encoder, outputs, 0.1, 0, found.pooling)
     model.head.kernel.assign(found.layer.kernel)
     model.head.bias.assign(found.layer.bias)
@@ -88,3 +88,53 @@ def test_a_pooling_that_does_not_read_the_pooler_does_not_train_it(encoder):
     trained = {variable.path for variable in PooledHead(encoder, 2, 0.0, 0, "mean").trainable_variables}
     assert not any("pooler" in path for path in trained)
     encoder.pooler.trainable = True
+
+
+def pairs():
+    """Two texts a row, of different lengths."""
+    first, second = [[2, 11, 12, 3], [2, 13, 3], [2, 14, 15, 16, 3]], [[17, 3], [18, 19, 20, 3], [21, 22, 3]]
+    tokens = tf.ragged.constant([a + b for a, b in zip(first, second, strict=True)], dtype=tf.int32)
+    segments = tf.ragged.constant([[0] * len(a) + [1] * len(b) for a, b in zip(first, second, strict=True)], dtype=tf.int32)
+    batch = {
+        "token_ids": tokens.to_tensor(),
+        "segment_ids": segments.to_tensor(),
+        "mask": tf.sequence_mask(tokens.row_lengths()),
+    }
+    return batch, first, [[2, *text] for text in second]
+
+
+def test_the_texts_of_a_pair_are_read_as_if_each_stood_alone(encoder):
+    batch, first, second = pairs()
+    found = vectors(encoder, batch, (PAIR, "mean"))
+    assert set(found) == {PAIR, "mean"}
+    for at, texts in enumerate(zip(first, second, strict=True)):
+        u, v = (tf.math.l2_normalize(tf.reduce_mean(encoder(tf.constant([text]))[0], axis=0)) for text in texts)
+        np.testing.assert_allclose(found[PAIR][at], tf.concat([u, v, tf.abs(u - v), u * v], axis=0), atol=1e-5)
+
+
+def test_a_head_over_pairs_begins_as_the_probe_left_it_and_is_shown_by_the_tokens_of_the_request(encoder):
+    batch, _, _ = pairs()
+    model = PooledHead(encoder, 2, 0.1, 0, PAIR)
+    kernel = np.random.default_rng(0).normal(0, 1, (64, 2))
+    model.head.kernel.assign(kernel)
+    np.testing.assert_allclose(model(batch), vectors(encoder, batch, (PAIR,))[PAIR] @ kernel, atol=1e-4)
+    embedded = model({**batch, "token_ids": encoder.embeddings.token(batch["token_ids"])})
+    np.testing.assert_allclose(embedded, model(batch), atol=1e-5)
+    (layer,) = INSIDE.attend(model, batch)["encoder"]
+    assert layer.shape == (3, 2, 8, 8)
+    np.testing.assert_allclose(tf.reduce_sum(layer, axis=-1)[0, :, :6], 1.0, atol=1e-5)
+    # Neither text looks at the other, but that the second has its [CLS] where the first has it.
+    assert (layer[0, :, :4, 4:].numpy() == 0).all() and (layer[0, :, 4:6, 1:4].numpy() == 0).all()
+    assert (layer[0, :, 4:6, 0].numpy() > 0).all()
+
+
+def test_pairs_that_are_alike_are_told_from_others_by_their_vectors_where_reading_both_at_once_does_not(encoder):
+    random = np.random.default_rng(0)
+    words = random.integers(10, PIECES, (300, 2))
+    label = random.integers(2, size=300)
+    others = np.where(label == 1, words[:, 0], words[:, 1])
+    values = np.stack([np.full(300, 2), words[:, 0], np.full(300, 3), others, np.full(300, 3)], axis=1).astype(np.int32)
+    segments = tf.RaggedTensor.from_tensor(np.tile(np.asarray([[0, 0, 0, 1, 1]], np.int32), (300, 1)))
+    rows = Corpus(values.reshape(-1), np.arange(301) * 5, {"label_id": label}, {"segment_ids": segments})
+    found = probing.probe(encoder, rows, probing.CLASSES, 2, poolings=(*TOGETHER, PAIR))
+    assert found.pooling == PAIR and found.scores[PAIR] > 0.85 > max(found.scores[name] for name in TOGETHER)

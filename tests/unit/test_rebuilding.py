@@ -52,15 +52,17 @@ def test_a_rebuilt_model_answers_as_the_pushed_graph(pushed):
     assert_answers_alike(pushed, rebuilt, "classification")
 
 
-@pytest.mark.parametrize("pooling", ["cls", "mean"])
-def test_a_model_of_another_pooling_is_made_again_by_its_card(tmp_path, pooling):
-    task, context, model = built("classification", tmp_path / "vocabulary", pooling=pooling)
-    folder, text = tmp_path / "1", text_settings("classification").model_dump(exclude={"vocab", "target_vocab"})
-    card = {"task": "classification", "labels": list(context.labels), "text_keys": ["text"], "text": text}
+@pytest.mark.parametrize(
+    ("name", "pooling"), [("classification", "cls"), ("classification", "mean"), ("multilabel", "pair")]
+)
+def test_a_model_of_another_pooling_is_made_again_by_its_card(tmp_path, name, pooling):
+    task, context, model = built(name, tmp_path / "vocabulary", pooling=pooling)
+    folder, text = tmp_path / "1", text_settings(name).model_dump(exclude={"vocab", "target_vocab"})
+    card = {"task": name, "labels": list(context.labels), "text_keys": list(context.text_keys), "text": text}
     export(ServedModel(task, context, model), str(folder), {**card, "model": description(context, model)})
     rebuilt = rebuild(folder)
     assert rebuilt.context.pooling == rebuilt.model.pooling == pooling
-    assert_answers_alike(folder, rebuilt, "classification")
+    assert_answers_alike(folder, rebuilt, name)
 
 
 def test_a_card_names_a_crf_and_what_is_pre_trained(tmp_path):

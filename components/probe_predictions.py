@@ -1,0 +1,43 @@
+"""What the Trainer's probe predicts for the raw evaluation examples, left for the Evaluator as a baseline."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from components.baselines.data import MOST_EXAMPLES, ids_of, read_examples
+from models.inputs import OF_TOKENS, TOKENS, Corpus
+from models.probing import Probe, vectors_of
+from models.raw_examples import features_of, read_records
+from models.task import Context, Task, raw_features
+
+_AT_ONCE = 1024
+
+
+def write_probe(path: str, found: Probe, task: Task, context: Context, encoder: Any, files: Sequence[str]) -> None:
+    """Asks the probe the evaluation examples that other baselines are asked.
+
+    Args:
+      encoder: frozen, as the probe has known it.
+      files: raw evaluation Examples.
+    """
+    rows = _corpus(task, context, read_records(files, MOST_EXAMPLES))
+    outputs = vectors_of(encoder, rows, (found.pooling,))[found.pooling] @ found.layer.kernel + found.layer.bias
+    measured = task.measure(tf.constant(outputs, tf.float32), {}, context)[next(iter(task.outputs.values())).prediction]
+    raw = raw_features(task, context.text_keys)
+    stream = io.BytesIO()
+    np.savez_compressed(stream, ids=np.asarray(ids_of(read_examples(files, raw), raw)), predictions=measured.numpy())
+    with tf.io.gfile.GFile(path, "wb") as file:
+        file.write(stream.getvalue())
+
+
+def _corpus(task: Task, context: Context, records: Sequence[bytes]) -> Corpus:
+    batches = [records[begin : begin + _AT_ONCE] for begin in range(0, max(1, len(records)), _AT_ONCE)]
+    read = [features_of(tf.constant(batch, tf.string), task, context) for batch in batches]
+    tokens = {name: tf.concat([of[name] for of in read], axis=0) for name in read[0] if name in OF_TOKENS}
+    ids = tokens.pop(TOKENS)
+    return Corpus(ids.flat_values.numpy(), ids.row_splits.numpy(), {}, tokens)
