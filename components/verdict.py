@@ -40,6 +40,10 @@ class Verdict:
     confusion: list[list[int]] = field(default_factory=list)
     """Rows of each true class (first index) by predicted class."""
     labels: list[str] = field(default_factory=list)
+    positive: str | None = None
+    """The positive class of two, which `f1`, `precision` and `recall` are of."""
+    positive_why: str = ""
+    """Why it is this one."""
     per_class: Slices = field(default_factory=dict)
     """Scores of each class where they do not follow from the confusion matrix, as of entities."""
     undefined: dict[str, str] = field(default_factory=dict)

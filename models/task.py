@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
+from models.decision import Decision
 from models.score_families import family_of
 from pipeline.config import (
     CHOICES,
@@ -62,10 +63,17 @@ class Context:
     target: Any = None
     """The TextEncoder of the texts that are written, for a task that writes some; `text` itself where both languages have
     one vocabulary."""
+    positive: str | None = None
+    """The positive class of two."""
     tuned: Mapping[str, float] = field(default_factory=dict)
     """What `Task.tune` found; empty before the training is over."""
     places: bool = False
     """Whether tokens of a request bring along where they come from, see `models/places.py`."""
+
+    @property
+    def decision(self) -> Decision:
+        """How the probabilities of classes become an answer."""
+        return Decision.of(self.labels, self.positive, self.tuned)
 
 
 def _one_pass(model: Any, batch: Mapping[str, Any], context: Context) -> Any:

@@ -29,7 +29,7 @@ from pipeline.config import Config
 from pipeline.fingerprints import InputDigests, code_fingerprint
 from pipeline.place import Place, here
 
-_OF_THE_LINE_ALONE = {"path", "train", "eval", "spans", "split", "labels", "incomplete", "max_bad_share"}
+_OF_THE_LINE_ALONE = {"positive", "path", "train", "eval", "spans", "split", "labels", "incomplete", "max_bad_share"}
 """Settings of `data` that say nothing of how another file is read."""
 _TRAINING_ALONE: Any = {
     "static": True,
@@ -61,7 +61,8 @@ def create_pipeline(
     files = check_inputs(config.data, config.evaluation.slices, list(task.list_keys)) if place.sees_data else []
     task_module = f"models.tasks.{config.task}"
     slices = json.dumps(list(config.evaluation.slices))
-    data, text = config.data.model_dump_json(), config.text.model_dump_json()
+    # Which of two classes is looked for is no question of reading.
+    data, text = config.data.model_dump_json(exclude={"positive"}), config.text.model_dump_json()
 
     digests = digests or InputDigests.of(config, data=place.sees_data)
 
@@ -82,7 +83,7 @@ def create_pipeline(
     ).with_id("StatisticsGen")
     schema = SchemaFromConfig(
         report=ingest.outputs["report"],
-        data=data,
+        data=config.data.model_dump_json(),
         # A step gets only what changes its result: allowing anomalies must not train the model again.
         validation=config.validation.model_dump_json(exclude={"allow_anomalies"}),
         slices=slices,
@@ -137,6 +138,7 @@ def create_pipeline(
             "task": config.task,
             "text": text,
             "columns": config.data.columns_of_texts,
+            "positive": config.data.positive,
             "model": config.model.model_dump_json(),
             "training": config.training.model_dump_json(),
             "pretraining": config.pretraining.model_dump_json() if pairs else "{}",

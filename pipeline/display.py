@@ -171,6 +171,8 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
             f" {rows.get('quarantined', 0):,} quarantined"
         ),
     )
+    if summary.positive:
+        yield "positive class", f"{summary.positive}   ({summary.positive_why}; f1, precision and recall are of it)"
     majority = summary.baseline.get("majority") or {}
     for metric, value in summary.metrics.items():
         if metric == "accuracy" and majority:

@@ -134,6 +134,7 @@ class RunRecord:
             tracker.log_verdict(verdict)
             summary.metrics, summary.slices, summary.classes = verdict.metrics, verdict.slices, verdict.classes
             summary.undefined = verdict.undefined
+            summary.positive, summary.positive_why = verdict.positive, verdict.positive_why
             summary.blessed, summary.reasons = verdict.blessed, verdict.reasons
             summary.baseline["pushed"] = verdict.baseline_metrics
             summary.baselines, summary.baseline_seconds = verdict.baselines, verdict.baseline_seconds

@@ -30,6 +30,9 @@ class Summary:
     """At which the line stopped."""
     rows: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
+    positive: str | None = None
+    """The positive class of two, which f1, precision and recall are of."""
+    positive_why: str = ""
     undefined: dict[str, str] = field(default_factory=dict)
     """Metrics that the evaluation examples do not determine: why. Their value is null in JSON."""
     slices: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -81,6 +84,7 @@ class Summary:
             "status": self.status,
             "blessed": str(self.blessed).lower(),
             "reasons": "; ".join(self.reasons) or "none",
+            **({"positive_class": self.positive} if self.positive else {}),
             **self.pushed_tags(),
             "anomalies_allowed": str(self.anomalies_allowed).lower(),
             **self.failure_tags(),

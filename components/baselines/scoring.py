@@ -11,6 +11,7 @@ import numpy as np
 from components.arrow import pa
 from components.held_out.rows import HeldOutRows, as_column, column_name
 from components.held_out.scores import scorer
+from models.decision import Decision
 
 Score = Callable[[np.ndarray], dict[str, float]]
 """(how often each row counts) -> metrics."""
@@ -44,7 +45,9 @@ def answered(rows: HeldOutRows, predictions: Mapping[str, Any]) -> HeldOutRows:
         name: metric for name, metric in rows.description.metrics.items() if metric.tfma and metric.output in predictions
     }
     kept = [name for name, metric in rows.description.metrics.items() if name in own or metric.of in own]
-    return _measured_by(HeldOutRows(table, rows.description), kept)
+    # A baseline answers the likeliest class, whatever was tuned for the model.
+    decision = Decision(positive=rows.description.decision.positive)
+    return _measured_by(HeldOutRows(table, rows.description).deciding(decision), kept)
 
 
 def only(rows: HeldOutRows, metric: str) -> HeldOutRows:

@@ -62,6 +62,9 @@ class Results(Frozen):
     slices: tuple[Slice, ...] = ()
     classes: dict[str, dict[str, float | None]] = {}
     """Class -> precision, recall, f1, and last how many of it there are."""
+    positive: str | None = None
+    """The positive class of two, and why it is this one."""
+    positive_why: str = ""
     confusion: Confusion | None = None
     majority: tuple[str, float] | None = None
     """The most frequent class, and the accuracy of always answering it."""
@@ -110,6 +113,8 @@ def results_of(verdict: Verdict, rows: HeldOutRows | None, bounds: Bounds) -> Re
         scores=_scores(verdict.metrics, spread, bounds.thresholds, less_is_better, verdict.baseline_metrics),
         slices=tuple(slice_of(name, values) for name, values in verdict.slices.items() if name != OVERALL),
         classes={name: {key: _finite(value) for key, value in found.items()} for name, found in verdict.classes.items()},
+        positive=verdict.positive,
+        positive_why=verdict.positive_why,
         confusion=confusion,
         majority=majority(confusion) if confusion else None,
         less_is_better=less_is_better,

@@ -10,6 +10,7 @@ from components.sight.confusion import matrix, most_mixed
 from components.sight.drawing import scale_of, whisker
 from components.sight.page import SCRIPT, Page, render
 from components.sight.results import Results, Score, Slice
+from models.scores import OF_POSITIVE
 
 _MOST_MIXED = 10
 _MOST_BASELINE_METRICS = 6  # columns of their table; those with a threshold are the first
@@ -47,6 +48,7 @@ def results_view(results: Results) -> dict[str, Any]:
         "has_bounds": any(score.bound is not None for score in results.scores),
         "has_before": any(score.before is not None for score in results.scores),
         "explanation": _explanation(results) if has_intervals else "",
+        "positive": f"The positive class is {results.positive!r}, {results.positive_why}." if results.positive else "",
         "baselines": _baselines(results),
         "baseline_notes": results.baseline_notes,
         "slices": list(_slice_tables(results, slices)),
@@ -80,6 +82,7 @@ def interval(low: float | None, high: float | None, signed: bool = False) -> str
 
 
 def _metric(score: Score, results: Results) -> dict[str, Any]:
+    of_positive = f"of {results.positive!r}, the positive class" if results.positive else ""
     chance = f"always {results.majority[0]!r}: {results.majority[1]:.4f}" if results.majority else ""
     return {
         "name": score.metric,
@@ -90,7 +93,7 @@ def _metric(score: Score, results: Results) -> dict[str, Any]:
         "keeps": score.keeps,
         "before": "" if score.before is None else shown(score.before),
         "change": {"told": _change(score), "interval": "", "verdict": ""},
-        "note": chance if score.metric == "accuracy" else "",
+        "note": chance if score.metric == "accuracy" else of_positive if score.metric in OF_POSITIVE else "",
     }
 
 

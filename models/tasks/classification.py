@@ -79,6 +79,8 @@ TASK = Task(
     metrics={
         "accuracy": Metric("SparseCategoricalAccuracy"),
         "f1": Metric("F1", classes=2),
+        "precision": Metric("Precision", classes=2),
+        "recall": Metric("Recall", classes=2),
         "macro_f1": Metric("MacroF1"),
         "micro_f1": Metric("MicroF1"),
         "matthews": Metric("Matthews"),
