@@ -20,6 +20,7 @@ from tfx_bsl.tfxio import tf_example_record
 from components import metrics
 from components.baselines.judging import lost_to
 from components.baselines.measuring import Measured, measure_baselines
+from components.held_out.decided import decided
 from components.held_out.rows import HeldOutRows
 from components.held_out.scores import confusion as confusion_of
 from components.held_out.writer import row_evaluator
@@ -107,6 +108,9 @@ def evaluate(
         simple = measure_baselines(task, rows, text_keys, train=train, evaluation=examples, first=list(settings.thresholds))
     if settings.must_beat_baselines:
         reasons += lost_to(simple, task, settings)
+    about = decided(rows, settings)
+    if about.refusal:
+        reasons.append(about.refusal)
     return Verdict(
         blessed=not reasons,
         reasons=reasons,
@@ -118,6 +122,8 @@ def evaluate(
         labels=list(labels),
         positive=cards["candidate"].get("positive"),
         positive_why=cards["candidate"].get("positive_why", ""),
+        decided=about.numbers,
+        decided_how=about.sentences,
         per_class=classes,
         undefined=undefined,
         less_is_better=[name for name in slices[OVERALL] if name != ROWS and task.metrics[name].better == "lower"],

@@ -36,7 +36,16 @@ from models.skew import class_counts, class_weights
 from models.task import Context, Task, Tensors, expanded, get_task
 from models.tasks.pretraining import PHASE
 from models.text import TextEncoder
-from pipeline.config import ModelConfig, PhaseConfig, PretrainingConfig, TextConfig, TrainingConfig, TranslationConfig
+from models.tuning import check_deciding
+from pipeline.config import (
+    DecisionConfig,
+    ModelConfig,
+    PhaseConfig,
+    PretrainingConfig,
+    TextConfig,
+    TrainingConfig,
+    TranslationConfig,
+)
 from pipeline.storage import at_hand
 from pipeline.storage import join as join_paths
 from serving.exporting import export_whole
@@ -71,6 +80,7 @@ def train_here(args: Any) -> None:
         pretraining=PretrainingConfig.model_validate_json(settings["pretraining"]),
         translation=TranslationConfig.model_validate_json(settings.get("translation", "{}")),
         positive=settings.get("positive"),
+        deciding=DecisionConfig.model_validate_json(settings.get("deciding", "{}")),
         labels=labels_of(args.schema_path),
         columns=settings["columns"],
         vocab_path=vocabulary_of(args.transform_graph_path),
@@ -102,6 +112,7 @@ def train_and_export(
     translation: TranslationConfig = TranslationConfig(),  # noqa: B008  frozen
     labels: Sequence[str],
     positive: str | None = None,
+    deciding: DecisionConfig = DecisionConfig(),  # noqa: B008  frozen
     columns: Mapping[str, str | Sequence[str]],
     vocab_path: str,
     target_vocab_path: str | None = None,
@@ -119,10 +130,12 @@ def train_and_export(
 
     Args:
       positive: the config's `data.positive`.
+      deciding: what is tuned when the training is over.
       target_vocab_path: of the texts that are written, where they have a vocabulary of their own.
       raw_files: held-out rows as they were read, of which some go with the model as sample requests.
       samples: how many of them.
     """
+    check_deciding(task.name, deciding, len(labels))
     encoder = TextEncoder.from_config(vocab_path, text)
     target = TextEncoder.from_config(target_vocab_path, text) if target_vocab_path not in (None, vocab_path) else encoder
     context = Context(
@@ -131,6 +144,7 @@ def train_and_export(
         pretraining,
         tuple(columns),
         crf=model.crf,
+        deciding=deciding,
         translation=translation,
         target=target if task.label == "text" else None,
     )

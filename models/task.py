@@ -13,6 +13,7 @@ from models.score_families import family_of
 from pipeline.config import (
     CHOICES,
     TEXT_KEYS,
+    DecisionConfig,
     LabelKind,
     ModelConfig,
     PretrainingConfig,
@@ -65,6 +66,8 @@ class Context:
     one vocabulary."""
     positive: str | None = None
     """The positive class of two."""
+    deciding: DecisionConfig = field(default_factory=DecisionConfig)
+    """What is to be tuned after the training, of a task that answers by probabilities."""
     tuned: Mapping[str, float] = field(default_factory=dict)
     """What `Task.tune` found; empty before the training is over."""
     places: bool = False
@@ -214,6 +217,8 @@ class Task:
     """(outputs, batch) -> the outputs of the served signature."""
     readable: Callable[[Mapping[str, Any]], str]
     """One answer of the served signature, as a person reads it."""
+    decides: bool = False
+    """Whether its answer follows from probabilities of classes, which are its first output, by `Context.decision`."""
     signatures: Mapping[str, Signature] = field(default_factory=dict)
     """Further signatures, by their names."""
     as_asked: Callable[[bytes], bytes] = staticmethod(lambda text: text)

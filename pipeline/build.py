@@ -24,8 +24,9 @@ from components.validation import DataGate, SchemaFromConfig
 from components.verdict import check_metrics
 from components.vocabulary import VocabularyGen
 from models.task import as_learned, check_label, check_texts, check_training, get_task
+from models.tuning import check_deciding
 from pipeline.beam import beam_args
-from pipeline.config import Config
+from pipeline.config import Config, DecisionConfig
 from pipeline.fingerprints import InputDigests, code_fingerprint
 from pipeline.place import Place, here
 
@@ -58,6 +59,7 @@ def create_pipeline(
     check_label(task, config.data.label)
     check_training(task, config.training, config.model.crf)
     check_metrics(as_learned(task, config.pretraining), config.evaluation, len(config.data.labels))
+    check_deciding(config.task, config.evaluation, len(config.data.labels))
     files = check_inputs(config.data, config.evaluation.slices, list(task.list_keys)) if place.sees_data else []
     task_module = f"models.tasks.{config.task}"
     slices = json.dumps(list(config.evaluation.slices))
@@ -139,6 +141,10 @@ def create_pipeline(
             "text": text,
             "columns": config.data.columns_of_texts,
             "positive": config.data.positive,
+            # Only of tasks that decide by it, so that no other is trained again.
+            "deciding": config.evaluation.model_dump_json(include=set(DecisionConfig.model_fields))
+            if task.decides
+            else "{}",
             "model": config.model.model_dump_json(),
             "training": config.training.model_dump_json(),
             "pretraining": config.pretraining.model_dump_json() if pairs else "{}",

@@ -180,6 +180,7 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
         elif metric != "rows":
             why = summary.undefined.get(metric)
             yield metric, f"undefined: {why}" if why else _number(value)
+    yield from summary.decided_how.items()
     for name, found in summary.baselines.items():
         metric, value = next(iter(found.items()))
         yield "  baseline", f"{name}: {metric} {_number(value)}"

@@ -35,6 +35,10 @@ class Summary:
     positive_why: str = ""
     undefined: dict[str, str] = field(default_factory=dict)
     """Metrics that the evaluation examples do not determine: why. Their value is null in JSON."""
+    decided: dict[str, float] = field(default_factory=dict)
+    """Calibration, threshold and abstention of the model's answers, in numbers."""
+    decided_how: dict[str, str] = field(default_factory=dict)
+    """The same in sentences."""
     slices: dict[str, dict[str, float]] = field(default_factory=dict)
     classes: dict[str, dict[str, float]] = field(default_factory=dict)
     """Class -> its precision, recall and f1, and its held-out rows; of a task that finds entities, their types."""

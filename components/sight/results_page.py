@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from components.sight.certainty import charts
 from components.sight.confusion import matrix, most_mixed
 from components.sight.drawing import scale_of, whisker
 from components.sight.page import SCRIPT, Page, render
@@ -49,6 +50,8 @@ def results_view(results: Results) -> dict[str, Any]:
         "has_before": any(score.before is not None for score in results.scores),
         "explanation": _explanation(results) if has_intervals else "",
         "positive": f"The positive class is {results.positive!r}, {results.positive_why}." if results.positive else "",
+        "decided": list(results.decided_how.items()),
+        "charts": charts(results.certainty) if results.certainty else [],
         "baselines": _baselines(results),
         "baseline_notes": results.baseline_notes,
         "slices": list(_slice_tables(results, slices)),

@@ -41,6 +41,7 @@ def _facts(report: Report) -> Iterator[tuple[str, str]]:
         bound = "" if score.bound is None else f"  bound {score.bound:g} {'kept' if score.keeps else 'not kept'}"
         before = "" if score.before is None else f"  pushed before {shown(score.before)}"
         yield score.metric, f"{measured(score.value)} {interval(score.low, score.high)}".rstrip() + bound + before
+    yield from results.decided_how.items() if results else ()
     for name, found in results.baselines.items() if results else ():
         metric, value = next(iter(found.items()))
         yield f"baseline {name}", f"{metric} {measured(value)}"

@@ -86,3 +86,31 @@ def test_the_candidates_rows_are_kept_whatever_the_files_and_whether_there_is_a_
     assert texts.count(LONG[:MOST_CHARACTERS]) == 2  # told apart by what is not kept
     labels = {row["text"]: CLASSES[label] for row, label in zip(rows.texts, rows.label(), strict=True)}
     assert all(labels[text] == label for text, label in ROWS[:150])
+
+
+def test_each_model_is_measured_by_its_own_threshold(tmp_path):
+    served = make(Tiny("multilabel", ("text",)), tmp_path)
+    export(served, str(tmp_path / "low"), {"tuned": {"threshold": 0.4999}})
+    export(
+        ServedModel(served._task, served._context, served._model()),
+        str(tmp_path / "high"),
+        {"tuned": {"threshold": 0.9999}},
+    )
+    write_examples(tmp_path / "rows.gz", ROWS[:9])
+    verdict = evaluate(
+        beam.Pipeline,
+        get_task("multilabel"),
+        EvaluationConfig(thresholds={"micro_f1": 0.0}, length_slices=(), decision="tuned"),
+        model=str(tmp_path / "low"),
+        baseline=str(tmp_path / "high"),
+        examples=[str(tmp_path / "rows.gz")],
+        output=str(tmp_path / "output"),
+        labels=CLASSES,
+        text_keys=("text",),
+    )
+    rows = HeldOutRows.read(tmp_path / "output")
+    assert rows.description.decision.threshold == 0.4999
+    assert verdict.metrics["micro_f1"] == pytest.approx(scores(rows)["micro_f1"]) and verdict.metrics["micro_f1"] > 0
+    assert verdict.baseline_metrics["micro_f1"] == 0
+    assert verdict.metrics["cross_entropy"] == pytest.approx(verdict.baseline_metrics["cross_entropy"])
+    assert verdict.decided["micro_f1_at_threshold"] == pytest.approx(verdict.metrics["micro_f1"])
