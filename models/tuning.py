@@ -164,7 +164,9 @@ def tune(probabilities: np.ndarray, true: np.ndarray, settings: DecisionConfig, 
         found[TEMPERATURE] = temperature
         probabilities = tempered(probabilities, temperature, several)
     if settings.decision == "tuned" and THRESHOLD not in lack:
-        found[THRESHOLD] = threshold_of(probabilities, true, positive)
+        threshold = tried_threshold(probabilities, true, positive)
+        if threshold.cross_fitted > threshold.at_half:
+            found[THRESHOLD] = threshold.value
     if settings.abstain and CONFIDENCE not in lack:
         decision = Decision(positive=positive, threshold=found.get(THRESHOLD))
         confidence, right = answers_of(probabilities, true, decision)
@@ -173,15 +175,40 @@ def tune(probabilities: np.ndarray, true: np.ndarray, settings: DecisionConfig, 
     return found
 
 
-def threshold_of(probabilities: np.ndarray, true: np.ndarray, positive: int) -> float:
+class Tried(NamedTuple):
+    """A threshold, and F1 by it: of the positive class, or over all labels."""
+
+    value: float
+    at_half: float
+    """F1 at 0.5."""
+    at_value: float
+    """On the examples that it was chosen on."""
+    cross_fitted: float
+    """On examples that it was not chosen on: what decides whether it is taken."""
+
+
+def tried_threshold(probabilities: np.ndarray, true: np.ndarray, positive: int, value: float | None = None) -> Tried:
     """The best one of the positive class of two, or of all labels together.
 
     One for all labels: a rare label has too few examples for a threshold of its own, and would fit their noise.
+
+    Args:
+      value: the threshold, where it has been chosen.
     """
-    if true.ndim == 2:
-        return best_threshold(probabilities, true)
-    positive %= 2
-    return best_threshold(probabilities[:, positive], true == positive)
+    several = true.ndim == 2
+    given = probabilities if several else probabilities[:, positive % 2]
+    flags = true > 0 if several else true == positive % 2
+
+    def f1(taken: np.ndarray) -> float:
+        return float(2 * (taken & flags).sum() / max(1, taken.sum() + flags.sum()))
+
+    def taken(places: np.ndarray, above: float) -> np.ndarray:
+        return given[places] > np.float32(above)
+
+    every = np.arange(len(true))
+    value = best_threshold(given, flags) if value is None else value
+    apart = cross_fitted(len(true), lambda some: best_threshold(given[some], flags[some]), taken)
+    return Tried(value, f1(taken(every, EVEN)), f1(taken(every, value)), f1(apart))
 
 
 def answers_of(probabilities: np.ndarray, true: np.ndarray, decision: Decision) -> tuple[np.ndarray, np.ndarray]:

@@ -7,14 +7,13 @@ chosen on (cross-fitted), beside what it gives on all of them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from components.held_out.curves import calibration
 from components.held_out.rows import HeldOutRows
 from models.decision import CONFIDENCE, EVEN, TEMPERATURE, THRESHOLD, Decision
-from models.scores import f1
 from models.tuning import (
     FEWEST_ANSWERS,
     answers_of,
@@ -24,7 +23,7 @@ from models.tuning import (
     enough_answered,
     lacking,
     tempered,
-    threshold_of,
+    tried_threshold,
 )
 from pipeline.config import DecisionConfig
 
@@ -129,35 +128,25 @@ def _calibration(examples: Examples, settings: DecisionConfig, why_not: str) -> 
 def _threshold(examples: Examples, settings: DecisionConfig, why_not: str) -> tuple[dict[str, float], str] | None:
     if settings.decision == "argmax":
         return None
-    given, true, threshold = examples.probabilities, examples.true, examples.decision.threshold
-    if threshold is None:
-        return {}, f"{EVEN}: {why_not}"
+    threshold = examples.decision.threshold
+    if threshold is None and why_not:
+        return {}, f"0.5: {why_not}"
+    tried = tried_threshold(examples.probabilities, examples.true, examples.decision.positive, threshold)
     name = "micro_f1" if examples.several else "f1"
-
-    def taken(places: np.ndarray, above: float) -> np.ndarray:
-        decision = replace(examples.decision, threshold=above)
-        return (decision.flags if examples.several else decision.classes)(given[places])
-
-    def score(answers: np.ndarray) -> float:
-        if examples.several:
-            counts = np.stack([(true > 0) & answers, answers, true > 0]).sum(axis=(1, 2))
-            return float(2 * counts[0] / (counts[1] + counts[2])) if counts[1] + counts[2] else 0.0
-        confusion = np.zeros((2, 2), int)
-        np.add.at(confusion, (true, answers), 1)
-        return f1(confusion, examples.decision.positive)
-
-    every = np.arange(len(true))
-    apart = cross_fitted(len(true), lambda some: threshold_of(given[some], true[some], examples.decision.positive), taken)
     numbers = {
-        "threshold": threshold,
-        f"{name}_at_0.5": score(taken(every, EVEN)),
-        f"{name}_at_threshold": score(taken(every, threshold)),
-        f"{name}_cross_fitted": score(apart),
+        "threshold": EVEN if threshold is None else threshold,
+        f"{name}_at_0.5": tried.at_half,
+        f"{name}_at_threshold": tried.at_half if threshold is None else tried.at_value,
+        f"{name}_cross_fitted": tried.cross_fitted,
     }
-    at_half, tuned, honest = list(numbers.values())[1:]
+    if threshold is None:
+        return numbers, (
+            f"0.5: none is better on examples that it was not chosen on ({name} {tried.cross_fitted:.4f} cross-fitted,"
+            f" {tried.at_half:.4f} at 0.5)"
+        )
     return numbers, (
-        f"{threshold:.4f} in place of 0.5; {name} {at_half:.4f} at 0.5, and {tuned:.4f} at it on the examples that it was"
-        f" chosen on ({honest:.4f} cross-fitted)"
+        f"{threshold:.4f} in place of 0.5; {name} {tried.at_half:.4f} at 0.5, and {tried.at_value:.4f} at it on the"
+        f" examples that it was chosen on ({tried.cross_fitted:.4f} cross-fitted)"
     )
 
 

@@ -25,8 +25,9 @@ class DecisionConfig(Frozen):
     examples, so that a probability says how often such an answer is right. The likeliest class stays the same."""
     decision: Literal["argmax", "tuned"] = "argmax"
     """`argmax` answers the likeliest class, and each of several labels above 0.5. `tuned`, of two classes and of several
-    labels, answers the positive class, or a label, above the threshold with the highest F1 on the evaluation examples:
-    for rare classes. It often costs accuracy, and these metrics are then a little too good; the report has both."""
+    labels, answers the positive class, or a label, above the threshold with the highest F1 on the evaluation examples,
+    if that is better cross-fitted: for rare classes. It may cost accuracy, and metrics on these examples are then a little
+    too good; the report has both."""
     abstain: AbstainConfig | None = None
     """Of the task classification: {precision: 0.95} answers `none of these` below a confidence, chosen on the evaluation
     examples so that such a fraction of the other answers is right. A model that cannot reach it is refused."""

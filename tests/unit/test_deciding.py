@@ -91,7 +91,7 @@ def test_a_trained_model_is_tuned_on_the_evaluation_examples_by_their_labels(tas
         label = tf.constant([labels[int(is_yes)] for is_yes in logits.argmax(axis=1) ^ is_wrong])
     features = of.features({"text": tf.constant(texts), "label": label}, context)
     tuned = of.tune(model, context, [features])
-    assert set(tuned) == {"temperature", "threshold"}
+    assert "temperature" in tuned and set(tuned) <= {"temperature", "threshold"}
     assert of.tune(model, replace(context, deciding=DecisionConfig(calibration=False)), [features]) == {}
     few = {name: value[:20] for name, value in features.items()}
     assert of.tune(None, context, [few]) == {}  # the model is not even asked

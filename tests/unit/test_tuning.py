@@ -85,6 +85,16 @@ def test_the_threshold_is_of_the_positive_class_and_is_served_counted_and_cross_
     assert "cross-fitted" in about.sentences["threshold"]
 
 
+def test_a_threshold_that_is_no_better_on_other_examples_is_not_taken():
+    given = drawn(classes=2)[0][:200]
+    true = (given[:, 1] > 0.5).astype(int)
+    rows = make("classification", {"": (true, given, np.ones(200))}, labels=("a", "b"))
+    assert THRESHOLD not in tune(given, true, TUNED.model_copy(update={"calibration": False}), 1)
+    about = decided(rows, TUNED)
+    assert about.numbers["f1_cross_fitted"] <= about.numbers["f1_at_0.5"] == about.numbers["f1_at_threshold"]
+    assert about.sentences["threshold"].startswith("0.5: none is better on examples that it was not chosen on")
+
+
 def test_several_labels_have_one_threshold():
     given, true = drawn(several=True, shift=-2.0)
     tuned = tune(given, true, TUNED, -1)
