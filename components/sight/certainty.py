@@ -78,8 +78,8 @@ def charts(found: Certainty) -> list[dict[str, Any]]:
     scale = Scale(min(0.95, math.floor(least * 20) / 20), 1.0)
     coverage = _chart(
         "Coverage against precision, as the confidence that it takes to be answered falls",
-        "coverage: fraction of the examples that are answered",
-        "precision: fraction of the answers that is right",
+        "coverage: fraction of the examples that is answered",
+        "precision of these answers",
         scale,
         [Line(name="precision", points=found.coverage)],
         found.chosen,
@@ -121,6 +121,6 @@ def _chart(
         "x_ticks": [{"at": place((value, scale.begin))[0], "text": f"{value:g}"} for value in (0, 0.25, 0.5, 0.75, 1)],
         "y_ticks": [{"at": place((0, float(value)))[1], "text": f"{value:.3g}"} for value in steps],
         "chosen": place(chosen) if chosen else None,
-        "chosen_told": f"chosen: {chosen[0]:.1%} answered, {chosen[1]:.4f} of them right" if chosen else "",
+        "chosen_told": f"what was chosen: {chosen[0]:.1%} answered, {chosen[1]:.4f} of them right" if chosen else "",
         "box": {"left": _LEFT, "right": WIDTH - _RIGHT, "top": _TOP, "bottom": HEIGHT - _BOTTOM},
     }

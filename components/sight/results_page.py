@@ -11,7 +11,6 @@ from components.sight.confusion import matrix, most_mixed
 from components.sight.drawing import scale_of, whisker
 from components.sight.page import SCRIPT, Page, render
 from components.sight.results import Results, Score, Slice
-from models.scores import OF_POSITIVE
 
 _MOST_MIXED = 10
 _MOST_BASELINE_METRICS = 6  # columns of their table; those with a threshold are the first
@@ -49,7 +48,7 @@ def results_view(results: Results) -> dict[str, Any]:
         "has_bounds": any(score.bound is not None for score in results.scores),
         "has_before": any(score.before is not None for score in results.scores),
         "explanation": _explanation(results) if has_intervals else "",
-        "positive": f"The positive class is {results.positive!r}, {results.positive_why}." if results.positive else "",
+        "positive": _positive(results) if results.positive else "",
         "decided": list(results.decided_how.items()),
         "charts": charts(results.certainty) if results.certainty else [],
         "baselines": _baselines(results),
@@ -85,7 +84,6 @@ def interval(low: float | None, high: float | None, signed: bool = False) -> str
 
 
 def _metric(score: Score, results: Results) -> dict[str, Any]:
-    of_positive = f"of {results.positive!r}, the positive class" if results.positive else ""
     chance = f"always {results.majority[0]!r}: {results.majority[1]:.4f}" if results.majority else ""
     return {
         "name": score.metric,
@@ -96,7 +94,7 @@ def _metric(score: Score, results: Results) -> dict[str, Any]:
         "keeps": score.keeps,
         "before": "" if score.before is None else shown(score.before),
         "change": {"told": _change(score), "interval": "", "verdict": ""},
-        "note": chance if score.metric == "accuracy" else of_positive if score.metric in OF_POSITIVE else "",
+        "note": chance if score.metric == "accuracy" else "",
     }
 
 
@@ -134,6 +132,10 @@ def _explanation(results: Results) -> str:
         f"In brackets the {results.level:.0%} interval, by bootstrap over the held-out rows: how far it would move"
         " with other rows of the same kind. Another seed of the same training may differ by more."
     )
+
+
+def _positive(results: Results) -> str:
+    return f"f1, precision and recall are of {results.positive!r}, the positive class ({results.positive_why})."
 
 
 def _largest(found: Sequence[Found], counts: Sequence[float], most: int) -> list[Found]:

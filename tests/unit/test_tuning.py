@@ -6,6 +6,7 @@ from made_rows import make
 
 from components.held_out.decided import coverage_curve, decided
 from components.held_out.outcomes import outcomes
+from components.sight.certainty import Certainty, charts
 from models.decision import CONFIDENCE, TEMPERATURE, THRESHOLD, Decision
 from models.tuning import (
     best_abstention,
@@ -190,3 +191,24 @@ def test_what_a_task_cannot_decide_by_is_refused():
     check_deciding("multilabel", TUNED, 3)
     with pytest.raises(ValueError, match="less than 1"):
         EvaluationConfig(thresholds={"f1": 0.1}, abstain={"precision": 1.0})
+
+
+def test_the_page_draws_reliability_before_and_after_and_coverage_with_what_was_chosen():
+    given, true = drawn(3.0)
+    asked = DecisionConfig(abstain=AbstainConfig(precision=0.9))
+    tuned = tune(given, true, asked, -1)
+    served = tempered(given, tuned[TEMPERATURE], several=False)
+    rows = make("classification", {"": (true, served, np.ones(COUNT))}, labels=tuple("abc"))
+    found = Certainty.of(rows.deciding(Decision.of("abc", None, tuned)))
+    assert [line.name for line in found.reliability] == ["before calibration", "after calibration"]
+    apart = [max(abs(x - y) for x, y in line.points) for line in found.reliability]
+    assert apart[0] > 0.2 > 0.1 > apart[1]
+    assert found.chosen[1] >= 0.9 and found.chosen[0] < 0.9
+    reliability, coverage = charts(found)
+    assert [line["is_ideal"] for line in reliability["lines"]] == [True, False, False]
+    box = coverage["box"]
+    for x, y in (map(float, point.split(",")) for point in coverage["lines"][0]["points"].split()):
+        assert box["left"] <= x <= box["right"] and box["top"] <= y <= box["bottom"]
+    flags = (np.random.default_rng(0).random((60, 3)) < 0.5).astype(int)
+    several = Certainty.of(make("multilabel", {"": (flags, np.full((60, 3), 0.4), np.ones(60))}, labels=tuple("abc")))
+    assert len(charts(several)) == 1 and several.reliability[0].name == "not calibrated"
