@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import apache_beam as beam
@@ -65,7 +65,8 @@ def evaluate(
     cards = {name: read_card(path) for name, path in (("candidate", model), ("baseline", baseline)) if path}
     decisions = {name: Decision.of_card({**card, "labels": labels}) for name, card in cards.items()}
     # One class is looked for, in what both have answered.
-    decisions = {name: replace(decision, positive=decisions["candidate"].positive) for name, decision in decisions.items()}
+    positive = decisions["candidate"].positive
+    decisions = {name: decision.looking_for(positive) for name, decision in decisions.items()}
     config = _eval_config(task, settings, labels, decisions)
     models = [
         tfma.default_eval_shared_model(path, model_name=name, eval_config=config)

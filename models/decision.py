@@ -6,7 +6,7 @@ It imports no TensorFlow: the graph says the same in its own words (`models/deci
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,12 @@ class Decision:
     def of_card(cls, card: Mapping[str, Any]) -> Decision:
         """Of a model that has been exported, by what it says of itself; an older one says less."""
         return cls.of(card.get("labels", ()), card.get("positive"), card.get("tuned", {}))
+
+    def looking_for(self, positive: int) -> Decision:
+        """The same answers, where another one of two classes is called the positive one."""
+        if positive % 2 == self.positive % 2:
+            return self
+        return replace(self, positive=positive, threshold=None if self.threshold is None else 1 - self.threshold)
 
     def classes(self, probabilities: np.ndarray) -> np.ndarray:
         """[examples, classes] -> [examples] ids of the classes that are answered where the model does not abstain."""

@@ -175,6 +175,20 @@ def tune(probabilities: np.ndarray, true: np.ndarray, settings: DecisionConfig, 
     return found
 
 
+def threshold_of(probabilities: np.ndarray, true: np.ndarray, positive: int) -> float:
+    """The best one of the positive class of two, or of all labels together.
+
+    One for all labels: a rare label has too few examples for a threshold of its own, and would fit their noise.
+    """
+    return best_threshold(*_of_positive(probabilities, true, positive))
+
+
+def _of_positive(probabilities: np.ndarray, true: np.ndarray, positive: int) -> tuple[np.ndarray, np.ndarray]:
+    if true.ndim == 2:
+        return probabilities, true > 0
+    return probabilities[:, positive % 2], true == positive % 2
+
+
 class Tried(NamedTuple):
     """A threshold, and F1 by it: of the positive class, or over all labels."""
 
@@ -188,16 +202,12 @@ class Tried(NamedTuple):
 
 
 def tried_threshold(probabilities: np.ndarray, true: np.ndarray, positive: int, value: float | None = None) -> Tried:
-    """The best one of the positive class of two, or of all labels together.
-
-    One for all labels: a rare label has too few examples for a threshold of its own, and would fit their noise.
+    """What the best threshold gives.
 
     Args:
       value: the threshold, where it has been chosen.
     """
-    several = true.ndim == 2
-    given = probabilities if several else probabilities[:, positive % 2]
-    flags = true > 0 if several else true == positive % 2
+    given, flags = _of_positive(probabilities, true, positive)
 
     def f1(taken: np.ndarray) -> float:
         return float(2 * (taken & flags).sum() / max(1, taken.sum() + flags.sum()))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from made_rows import make
 
+from components.baselines.scoring import of_predictions
 from components.held_out.rows import Description
 from components.held_out.scores import confusion, scores
 from models.decision import Decision
@@ -84,3 +85,24 @@ def test_the_threshold_of_the_positive_class_decides_what_is_counted():
     rows = make("classification", {"": (label, shares, np.ones(4))}, labels=("spam", "ham"))
     assert confusion(rows).tolist() == [[0, 2], [0, 2]]
     assert confusion(rows.deciding(Decision(positive=0, threshold=0.15))).tolist() == [[1, 1], [1, 1]]
+
+
+def test_the_answers_stay_the_same_where_the_other_class_is_looked_for():
+    shares = np.random.default_rng(0).dirichlet([1, 1], 100)
+    decision = Decision(positive=1, threshold=0.3)
+    other = decision.looking_for(0)
+    assert other.positive == 0 and (other.classes(shares) == decision.classes(shares)).all()
+    assert decision.looking_for(-1) == decision and Decision().looking_for(0) == Decision(positive=0)
+
+
+def test_a_baseline_has_a_threshold_of_its_own_where_the_model_has_one():
+    chance = np.random.default_rng(0)
+    true = (chance.random(400) < 0.1).astype(int)
+    positive = np.clip(chance.normal(0.2 + 0.15 * true, 0.1), 0.01, 0.49)
+    rows = make("classification", {"": (true, np.full((400, 2), 0.5), np.ones(400))}, labels=("ham", "spam"))
+    predictions = {"": np.stack([1 - positive, positive], axis=1)}
+    found = [
+        of_predictions("tf-idf", rows.deciding(decision), predictions).score(np.ones(400, np.int64))["f1"]
+        for decision in (Decision(), Decision(threshold=0.4))
+    ]
+    assert found[0] == 0 and found[1] > 0.4
