@@ -42,7 +42,7 @@ def models(tmp_path_factory):
     return str(folder / "one"), str(folder / "other")
 
 
-def run(folder, parts, model, baseline=None):
+def run(folder, parts, model, baseline=None, **settings):
     """The verdict, and the rows; `parts` are the rows of each file."""
     folder.mkdir()
     for number, part in enumerate(parts):
@@ -50,7 +50,7 @@ def run(folder, parts, model, baseline=None):
     verdict = evaluate(
         beam.Pipeline,
         get_task("classification"),
-        EvaluationConfig(thresholds={"accuracy": 0.0}, slices=("source",)),
+        EvaluationConfig(thresholds={"accuracy": 0.0}, slices=("source",), **settings),
         model=model,
         baseline=baseline,
         examples=[str(folder / "*.gz")],
@@ -64,7 +64,7 @@ def run(folder, parts, model, baseline=None):
 
 def test_the_candidates_rows_are_kept_whatever_the_files_and_whether_there_is_a_baseline(models, tmp_path):
     one, other = models
-    verdict, rows = run(tmp_path / "alone", [[*ROWS, *ODD]], one)
+    verdict, rows = run(tmp_path / "alone", [[*ROWS, *ODD]], one, abstain={"precision": 0.99})
     beside, again = run(tmp_path / "beside", [ODD, ROWS[::-1]], one, baseline=other)
 
     assert len(rows) == len(ROWS) + len(ODD) and rows.ids == again.ids == sorted(set(rows.ids))
@@ -79,6 +79,9 @@ def test_the_candidates_rows_are_kept_whatever_the_files_and_whether_there_is_a_
             sliced = {metric: value for metric, value in measured.slices[name].items() if metric != "rows"}
             assert scores(kept.take(places)) == pytest.approx(sliced, rel=1e-6, abs=1e-6)
     assert beside.baseline_metrics["cross_entropy"] != pytest.approx(beside.metrics["cross_entropy"], abs=0.1)
+
+    assert not verdict.blessed and not any("abstain" in reason for reason in beside.reasons)
+    assert verdict.reasons[-1].startswith("evaluation.abstain: no confidence reaches a precision of 0.99")
 
     texts = [row["text"] for row in rows.texts]
     twice = sorted(name for name, text in zip(rows.ids, texts, strict=True) if text == "bad")
