@@ -10,6 +10,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import apache_beam as beam
@@ -21,19 +22,21 @@ from tfx_bsl.tfxio import tf_example_record
 from components import metrics
 from components.baselines.judging import lost_to
 from components.baselines.measuring import Measured, measure_baselines
+from components.held_out.decided import decided
 from components.held_out.rows import HeldOutRows
 from components.held_out.scores import Estimate, bootstrap, enough_draws
+from components.held_out.scores import confusion as confusion_of
 from components.held_out.writer import row_evaluator
 from components.metrics import PER_CLASS
 from components.undefined import undefined_metrics
 from components.verdict import LENGTH, OVERALL, ROWS, Slices, Verdict, check_metrics, judge, length_slice, slice_name
+from models.decision import Decision
 from models.score_families import family_of
 from models.scores import OF_CLASSES
 from models.task import Task
 from pipeline.config import EvaluationConfig
-from serving.contract import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE
+from serving.contract import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, read_card
 
-_CONFUSION = "confusion"
 _DIFFERENCE = "_diff"
 """Ends the names under which TFMA gives how far a candidate is from its baseline."""
 _ROWS_AT_ONCE = 64
@@ -67,23 +70,33 @@ def evaluate(
       long_enough: whether the recipe has chosen the epochs.
     """
     check_metrics(task, settings, len(labels))
+    cards = {name: read_card(path) for name, path in (("candidate", model), ("baseline", baseline)) if path}
+    decisions = {name: Decision.of_card({**card, "labels": labels}) for name, card in cards.items()}
+    # One class is looked for, in what both have answered.
+    positive = decisions["candidate"].positive
+    decisions = {name: decision.looking_for(positive) for name, decision in decisions.items()}
     name = _named(baseline)
     with make_pipeline() as pipeline:
-        _measure(pipeline, "", task, settings, (model, baseline), examples, output, labels, text_keys)
+        _measure(pipeline, "", task, settings, (model, baseline), examples, output, labels, text_keys, decisions)
         if test:
-            _measure(pipeline, "Test", task, settings, (model, None), test, _test_output(output), labels, text_keys)
-    slices, confusion, classes = _results(output, name, task, len(labels))
-    baseline_slices = _results(output, "baseline", task, len(labels))[0] if baseline else {}
+            alone = {"candidate": decisions["candidate"]}
+            _measure(pipeline, "Test", task, settings, (model, None), test, _test_output(output), labels, text_keys, alone)
+    slices, classes = _results(output, name, task)
+    baseline_slices = _results(output, "baseline", task)[0] if baseline else {}
+    rows = HeldOutRows.read(output)
+    confusion = [] if task.confusion is None else confusion_of(rows, task.confusion).tolist()
     undefined = undefined_metrics(slices[OVERALL], task, confusion, labels, classes)
     reasons = judge(slices, baseline_slices, settings, task, undefined)
     simple = Measured()
     if settings.baselines and train:
-        rows = HeldOutRows.read(output)
         simple = measure_baselines(
             task, rows, text_keys, train=train, evaluation=examples, first=list(settings.thresholds), probed=probed
         )
     if settings.must_beat_baselines:
         reasons += lost_to(simple, task, settings, long_enough=long_enough)
+    about = decided(rows, settings)
+    if about.refusal:
+        reasons.append(about.refusal)
     return Verdict(
         blessed=not reasons,
         reasons=reasons,
@@ -93,13 +106,17 @@ def evaluate(
         baseline=baseline,
         confusion=confusion,
         labels=list(labels),
+        positive=cards["candidate"].get("positive"),
+        positive_why=cards["candidate"].get("positive_why", ""),
+        decided=about.numbers,
+        decided_how=about.sentences,
         per_class=classes,
         undefined=undefined,
         less_is_better=[name for name in slices[OVERALL] if name != ROWS and task.metrics[name].better == "lower"],
         baselines=simple.metrics,
         baseline_seconds=simple.seconds,
         baseline_notes=list(simple.notes),
-        **(_of_test(_test_output(output), task, len(labels)) if test else {}),
+        **(_of_test(_test_output(output), task) if test else {}),
     )
 
 
@@ -122,15 +139,17 @@ def _measure(
     output: str,
     labels: Sequence[str],
     text_keys: Sequence[str],
+    decisions: Mapping[str, Decision],
 ) -> None:
     """Adds the steps to a Beam pipeline that measure a model, and perhaps a baseline, on some files.
 
     Args:
       step: begins the names of the steps.
       paths: of the model, and of the baseline.
+      decisions: how each of them decides, by `candidate` and `baseline`.
     """
     model, baseline = paths
-    config = _eval_config(task, settings, labels, with_baseline=baseline is not None)
+    config = _eval_config(task, settings, labels, decisions)
     models = [
         tfma.default_eval_shared_model(path, model_name=name, eval_config=config)
         for name, path in (("candidate", model), ("baseline", baseline))
@@ -141,7 +160,7 @@ def _measure(
     extractors.insert(1, _length_extractor(settings.length_slices))
     evaluators = [
         *tfma.default_evaluators(eval_shared_model=models, eval_config=config),
-        row_evaluator(task, labels, text_keys, _slice_columns(settings), output, _named(baseline)),
+        row_evaluator(task, labels, text_keys, _slice_columns(settings), output, _named(baseline), decisions["candidate"]),
     ]
     source = tf_example_record.TFExampleRecord(
         list(examples), raw_record_column_name=tfma.ARROW_INPUT_COLUMN, telemetry_descriptors=["Bertline"]
@@ -160,9 +179,9 @@ def _measure(
     )
 
 
-def _of_test(output: str, task: Task, classes: int) -> dict[str, Any]:
+def _of_test(output: str, task: Task) -> dict[str, Any]:
     """The test metrics of a verdict, each with its interval."""
-    measured = _results(output, None, task, classes)[0][OVERALL]
+    measured = _results(output, None, task)[0][OVERALL]
     rows = HeldOutRows.read(output)
     spread = bootstrap(rows, draws=enough_draws(len(rows))) if len(rows) else {}
     metrics: Slices = {}
@@ -173,7 +192,10 @@ def _of_test(output: str, task: Task, classes: int) -> dict[str, Any]:
     return {"test": metrics, "test_rows": int(measured[ROWS])}
 
 
-def _eval_config(task: Task, settings: EvaluationConfig, labels: Sequence[str], *, with_baseline: bool) -> tfma.EvalConfig:
+def _eval_config(
+    task: Task, settings: EvaluationConfig, labels: Sequence[str], decisions: Mapping[str, Decision]
+) -> tfma.EvalConfig:
+    """Args: decisions: how each of the models decides, by their names."""
     first = next(iter(task.outputs))
     measured = {first, *(metric.output for metric in task.metrics.values())}
     outputs = {name: output for name, output in task.outputs.items() if name in measured}
@@ -204,30 +226,28 @@ def _eval_config(task: Task, settings: EvaluationConfig, labels: Sequence[str], 
         }
         if output == first:
             wanted[ROWS] = "WeightedExampleCount"
-        found = [_metric(name, of, labels) for name, of in wanted.items()]
-        if output == task.confusion:
-            class_name, config = "MultiClassConfusionMatrixAtThresholds", {"name": _CONFUSION, "thresholds": [0.0]}
-            found.append(tfma.MetricConfig(class_name=class_name, config=json.dumps(config)))
+        found = [_metric(name, of, labels, decisions) for name, of in wanted.items()]
         weights = tfma.ExampleWeightOptions(weighted=True)
         names = [outputs[output].prediction] if len(outputs) > 1 else []
         return tfma.MetricsSpec(metrics=found, example_weights=weights, output_names=names)
 
     slices = [[], *([column] for column in _slice_columns(settings))]
     return tfma.EvalConfig(
-        model_specs=[spec("candidate"), *([spec("baseline")] if with_baseline else [])],
+        model_specs=[spec("candidate"), *([spec("baseline")] if "baseline" in decisions else [])],
         slicing_specs=[tfma.SlicingSpec(feature_keys=keys) for keys in slices],
         metrics_specs=[metrics_of(output) for output in outputs],
     )
 
 
-def _metric(name: str, of: str, labels: Sequence[str]) -> tfma.MetricConfig:
+def _metric(name: str, of: str, labels: Sequence[str], decisions: Mapping[str, Decision]) -> tfma.MetricConfig:
     """A metric of TFMA's by the name of its class, or one of ours by the name of its score."""
+    plain = {model: asdict(decision) for model, decision in decisions.items()}
     if of in OF_CLASSES:
-        config = json.dumps({"name": name, "of": of})
+        config = json.dumps({"name": name, "of": of, "decisions": plain})
         return tfma.MetricConfig(class_name=metrics.ClassMean.__name__, module=metrics.__name__, config=config)
     if family_of(of) is None:
         return tfma.MetricConfig(class_name=of, config=json.dumps({"name": name}))
-    config = json.dumps({"name": name, "score": of, "labels": list(labels)})
+    config = json.dumps({"name": name, "score": of, "labels": list(labels), "decisions": plain})
     return tfma.MetricConfig(class_name=metrics.Score.__name__, module=metrics.__name__, config=config)
 
 
@@ -247,22 +267,19 @@ def _length_extractor(limits: Sequence[int]) -> Any:
     return tfma.extractors.Extractor(stage_name="ExtractLength", ptransform=beam.Map(add_length))
 
 
-def _results(output: str, model_name: str | None, task: Task, classes: int) -> tuple[Slices, list[list[int]], Slices]:
-    """TFMA's metrics of one model as plain numbers, its confusion matrix, and the scores of classes beside it."""
+def _results(output: str, model_name: str | None, task: Task) -> tuple[Slices, Slices]:
+    """TFMA's metrics of one model as plain numbers, and the scores of classes beside them."""
     slices: Slices = {}
     per_class: Slices = {}
-    confusion: list[list[int]] = []
     for key, outputs in tfma.load_eval_result(output, model_name=model_name).slicing_metrics:
         found = {
             name: value for output in outputs.values() for of_class in output.values() for name, value in of_class.items()
         }
         name = ", ".join(slice_name(column, value) for column, value in key) or OVERALL
         slices[name] = _numbers({metric: found[metric] for metric in (*task.metrics, ROWS) if metric in found}, task)
-        if name == OVERALL and _CONFUSION in found:
-            confusion = _confusion(found[_CONFUSION], classes).tolist()
         if name == OVERALL:
             per_class = _per_class(found)
-    return dict(sorted(slices.items(), key=lambda item: _natural(item[0]))), confusion, per_class
+    return dict(sorted(slices.items(), key=lambda item: _natural(item[0]))), per_class
 
 
 def _per_class(found: Mapping[str, Any]) -> Slices:
@@ -289,13 +306,3 @@ def _numbers(found: Mapping[str, Any], task: Task) -> dict[str, float]:
 def _natural(name: str) -> list[str]:
     """Sorts numbers in names by their value: 5-9 words before 10-19 words."""
     return [f"{int(part):09d}" if part.isdigit() else part for part in re.split(r"(\d+)", name)]
-
-
-def _confusion(message: Mapping[str, Any], classes: int) -> np.ndarray:
-    matrix = np.zeros((classes, classes), int)
-    for threshold in message["multiClassConfusionMatrixAtThresholds"]["matrices"]:
-        for entry in threshold.get("entries", ()):
-            # JSON of a proto leaves zeros out.
-            actual, predicted = entry.get("actualClassId", 0), entry.get("predictedClassId", 0)
-            matrix[actual, predicted] += round(entry.get("numWeightedExamples", 0))
-    return matrix

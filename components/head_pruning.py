@@ -219,7 +219,7 @@ class PushedHeads:
     def _scores(self, mask: np.ndarray) -> dict[str, float]:
         answers = (self._ask(features, tf.constant(mask, tf.float32)) for features in self._rows)
         batches = ({name: value.numpy() for name, value in batch.items()} for batch in answers)
-        return scores(asked_rows(self.task, self.context.labels, batches))
+        return scores(asked_rows(self.task, self.context.labels, batches, self.context.decision))
 
 
 def check_prunable(folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -10,19 +10,23 @@ import apache_beam as beam
 import numpy as np
 from tensorflow_model_analysis.metrics import metric_types, metric_util
 
-from models.score_families import FAMILIES, family_of
+from models.decision import LIKELIEST, Decision
+from models.score_families import Family, families, family_of
 from models.scores import OF_CLASSES
 
 PER_CLASS = "class/"
 """Begins the name of a score of one class: class/NAME/score."""
 
+Decisions = Mapping[str, Mapping[str, Any]]
+"""Name of a model -> the fields of its Decision."""
+
 
 class Score(metric_types.Metric):
     """One of our scores, by its name. A row without weight does not count."""
 
-    def __init__(self, name: str, score: str, labels: Sequence[str]) -> None:
+    def __init__(self, name: str, score: str, labels: Sequence[str], decisions: Decisions | None = None) -> None:
         make = metric_util.merge_per_key_computations(_computations)
-        super().__init__(make, name=name, score=score, labels=list(labels))
+        super().__init__(make, name=name, score=score, labels=list(labels), decisions=decisions or {})
 
 
 class ClassMean(metric_types.Metric):
@@ -31,13 +35,15 @@ class ClassMean(metric_types.Metric):
     Keras's own would be traced anew for each, which takes longer than a small model and all of its rows.
     """
 
-    def __init__(self, name: str, of: str) -> None:
-        super().__init__(metric_util.merge_per_key_computations(_mean_computations), name=name, of=of)
+    def __init__(self, name: str, of: str, decisions: Decisions | None = None) -> None:
+        make = metric_util.merge_per_key_computations(_mean_computations)
+        super().__init__(make, name=name, of=of, decisions=decisions or {})
 
 
 def _mean_computations(
     name: str,
     of: str,
+    decisions: Decisions,
     eval_config: Any = None,
     model_name: str = "",
     output_name: str = "",
@@ -48,7 +54,8 @@ def _mean_computations(
     at = list(OF_CLASSES).index(of)
     # Keras says 0 where no row has a weight; what was measured on nothing is undefined.
     mean = lambda total: {key: float(total[at] / total[-1]) if total[-1] else float("nan")}  # noqa: E731
-    added = metric_types.MetricComputation(keys=[sums], preprocessors=None, combiner=AddClasses(sums, eval_config))
+    combiner = AddClasses(sums, eval_config, _decision(decisions, model_name))
+    added = metric_types.MetricComputation(keys=[sums], preprocessors=None, combiner=combiner)
     return [added, _derived([key], sums, mean)]
 
 
@@ -56,6 +63,7 @@ def _computations(
     name: str,
     score: str,
     labels: Sequence[str],
+    decisions: Decisions,
     eval_config: Any = None,
     model_name: str = "",
     output_name: str = "",
@@ -67,10 +75,12 @@ def _computations(
         return metric_types.MetricKey(name=name, **place)
 
     of = str(family_of(score))
-    family = FAMILIES[of]
+    decision = _decision(decisions, model_name)
+    family = families(decision)[of]
     # TFMA keeps names that begin with _ to itself; what several scores follow from is added up and looked at once.
     sums, whole = key(f"_{of}"), key(f"_{of}_whole")
-    added = metric_types.MetricComputation(keys=[sums], preprocessors=None, combiner=AddRows(of, labels, sums, eval_config))
+    combiner = AddRows(of, labels, sums, eval_config, decision)
+    added = metric_types.MetricComputation(keys=[sums], preprocessors=None, combiner=combiner)
     found = [
         added,
         _derived([whole], sums, lambda total: {whole: family.whole(total)}),
@@ -89,6 +99,11 @@ def _computations(
     return found
 
 
+def _decision(decisions: Decisions, model_name: str) -> Decision:
+    """TFMA keeps no name for a model that is measured alone."""
+    return Decision(**decisions.get(model_name or "candidate", {}))
+
+
 def _derived(
     keys: list[metric_types.MetricKey],
     source: metric_types.MetricKey,
@@ -100,21 +115,33 @@ def _derived(
 class AddRows(beam.CombineFn):
     """The sum of a family over all rows with a weight."""
 
-    def __init__(self, family: str, labels: Sequence[str], key: metric_types.MetricKey, eval_config: Any) -> None:
-        self._family, self._labels = family, list(labels)
+    def __init__(
+        self,
+        family: str,
+        labels: Sequence[str],
+        key: metric_types.MetricKey,
+        eval_config: Any,
+        decision: Decision = LIKELIEST,
+    ) -> None:
+        self._name, self._labels, self._decision = family, list(labels), decision
         self._key, self._eval_config = key, eval_config
 
+    @property
+    def _family(self) -> Family:  # which has functions without a name, and cannot be sent to a worker
+        return families(self._decision)[self._name]
+
     def create_accumulator(self) -> Any:
-        return FAMILIES[self._family].none(self._labels)
+        return self._family.none(self._labels)
 
     def add_input(self, found: Any, element: metric_types.StandardMetricInputs) -> Any:
+        add = self._family.add
         for label, prediction, weight in _rows(element, self._key, self._eval_config):
             if float(np.max(weight)) > 0:
-                found = FAMILIES[self._family].add(found, label, prediction, self._labels)
+                found = add(found, label, prediction, self._labels)
         return found
 
     def merge_accumulators(self, parts: Iterable[Any]) -> Any:
-        return reduce(FAMILIES[self._family].merge, parts, self.create_accumulator())
+        return reduce(self._family.merge, parts, self.create_accumulator())
 
     def extract_output(self, found: Any) -> dict[metric_types.MetricKey, Any]:
         return {self._key: found}
@@ -123,8 +150,8 @@ class AddRows(beam.CombineFn):
 class AddClasses(beam.CombineFn):
     """What each of `OF_CLASSES` has in all rows, and the rows, by their weights."""
 
-    def __init__(self, key: metric_types.MetricKey, eval_config: Any) -> None:
-        self._key, self._eval_config = key, eval_config
+    def __init__(self, key: metric_types.MetricKey, eval_config: Any, decision: Decision = LIKELIEST) -> None:
+        self._key, self._eval_config, self._decision = key, eval_config, decision
 
     def create_accumulator(self) -> np.ndarray:
         return np.zeros(len(OF_CLASSES) + 1)
@@ -132,7 +159,7 @@ class AddClasses(beam.CombineFn):
     def add_input(self, found: np.ndarray, element: metric_types.StandardMetricInputs) -> np.ndarray:
         for label, prediction, weight in _rows(element, self._key, self._eval_config):
             ids, shares = np.ravel(label)[:1].astype(np.int64), np.reshape(prediction, (1, -1))
-            values = [float(of(ids, shares)[0]) for of in OF_CLASSES.values()]
+            values = [float(of(ids, shares, self._decision)[0]) for of in OF_CLASSES.values()]
             found += float(np.max(weight)) * np.asarray([*values, 1.0])
         return found
 

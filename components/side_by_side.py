@@ -17,9 +17,10 @@ import tensorflow_text  # noqa: F401  the ops inside the models
 
 from components.held_out.asked import asked_rows
 from components.held_out.scores import Spread, bootstrap
+from models.decision import Decision
 from models.head_importance import Progress, no_progress
 from models.task import Task
-from serving.contract import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, folder_bytes
+from serving.contract import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, folder_bytes, read_card
 
 _ROWS_AT_ONCE = 32
 
@@ -77,7 +78,8 @@ def side_by_side(
                 answers[which].append({**given, **{name: value.numpy() for name, value in targets.items()}})
         progress(turn + 1, rounds * len(batches))
     speeds = rounds * len(records) / seconds
-    rows = [asked_rows(task, labels, found) for found in answers]
+    decisions = [Decision.of_card(read_card(folder)) for folder in folders]
+    rows = [asked_rows(task, labels, found, decision) for found, decision in zip(answers, decisions, strict=True)]
     return SideBySide(
         parameters=(parameters_of(folders[0]), parameters_of(folders[1])),
         bytes=(folder_bytes(folders[0]), folder_bytes(folders[1])),

@@ -14,6 +14,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_transform as tft
 
@@ -31,11 +32,21 @@ from models.devices import join
 from models.encoder import Encoder, EncoderSize
 from models.held_out import scorer
 from models.packed_rows import pack_rows
+from models.positive import Positive, choose_positive
 from models.skew import class_counts, class_weights
 from models.task import Context, Task, Tensors, expanded, get_task
 from models.tasks.pretraining import PHASE
 from models.text import TextEncoder
-from pipeline.config import ModelConfig, PhaseConfig, PretrainingConfig, TextConfig, TrainingConfig, TranslationConfig
+from models.tuning import check_deciding
+from pipeline.config import (
+    DecisionConfig,
+    ModelConfig,
+    PhaseConfig,
+    PretrainingConfig,
+    TextConfig,
+    TrainingConfig,
+    TranslationConfig,
+)
 from pipeline.storage import at_hand
 from pipeline.storage import join as join_paths
 from serving.exporting import export_whole
@@ -69,6 +80,8 @@ def train_here(args: Any) -> None:
         settings=TrainingConfig.model_validate_json(settings["training"]),
         pretraining=PretrainingConfig.model_validate_json(settings["pretraining"]),
         translation=TranslationConfig.model_validate_json(settings.get("translation", "{}")),
+        positive=settings.get("positive"),
+        deciding=DecisionConfig.model_validate_json(settings.get("deciding", "{}")),
         labels=labels_of(args.schema_path),
         columns=settings["columns"],
         vocab_path=vocabulary_of(args.transform_graph_path),
@@ -99,6 +112,8 @@ def train_and_export(
     pretraining: PretrainingConfig,
     translation: TranslationConfig = TranslationConfig(),  # noqa: B008  frozen
     labels: Sequence[str],
+    positive: str | None = None,
+    deciding: DecisionConfig = DecisionConfig(),  # noqa: B008  frozen
     columns: Mapping[str, str | Sequence[str]],
     vocab_path: str,
     target_vocab_path: str | None = None,
@@ -115,10 +130,13 @@ def train_and_export(
     """Trains, and writes the SavedModel with all that it brings along, where this process is the one that writes.
 
     Args:
+      positive: the config's `data.positive`.
+      deciding: what is tuned when the training is over.
       target_vocab_path: of the texts that are written, where they have a vocabulary of their own.
       raw_files: held-out rows as they were read, of which some go with the model as sample requests.
       samples: how many of them.
     """
+    check_deciding(task.name, deciding, len(labels))
     encoder = TextEncoder.from_config(vocab_path, text)
     target = TextEncoder.from_config(target_vocab_path, text) if target_vocab_path not in (None, vocab_path) else encoder
     context = Context(
@@ -127,6 +145,7 @@ def train_and_export(
         pretraining,
         tuple(columns),
         crf=model.crf,
+        deciding=deciding,
         translation=translation,
         target=target if task.label == "text" else None,
     )
@@ -142,6 +161,10 @@ def train_and_export(
         return list(inputs.by_length(read, settings.batch_size))
 
     train_rows = corpus(train_files, True)
+    looked_for = positive_of(task, train_rows, labels, positive)
+    if looked_for:
+        context = replace(context, positive=looked_for.name)
+        events.emit(events.Note(f"positive class {looked_for.name!r}  ({looked_for.why})"))
     if settings.class_weights and task.weigh and task.class_key:
         train_rows = weighed(task, train_rows, settings.class_weights, labels)
     eval_rows = corpus(eval_files, False)
@@ -180,6 +203,7 @@ def train_and_export(
         "text_keys": list(task.input_names or columns),
         "columns": dict(zip(task.input_names or columns, columns.values(), strict=True)),
         "tuned": dict(context.tuned),
+        **({"positive": looked_for.name, "positive_why": looked_for.why} if looked_for else {}),
         "text": text.model_dump(exclude={"vocab", "target_vocab"}),
     }
     rows = choose_rows(task, context, raw_files, samples)
@@ -195,12 +219,24 @@ def train_and_export(
     return result
 
 
+def positive_of(task: Task, rows: inputs.Corpus, labels: Sequence[str], given: str | None) -> Positive | None:
+    """The positive class of a task that answers one of two; none of any other."""
+    if not any(metric.classes == 2 for metric in task.metrics.values()):
+        return None
+    return choose_positive(labels, counts_of(task, rows, labels).tolist(), given)
+
+
+def counts_of(task: Task, rows: inputs.Corpus, labels: Sequence[str]) -> np.ndarray:
+    """Training examples of each class."""
+    return class_counts({**rows.targets, **rows.others}[str(task.class_key)], len(labels))
+
+
 def weighed(
     task: Task, rows: inputs.Corpus, setting: Literal["balanced"] | Mapping[str, float], labels: Sequence[str]
 ) -> inputs.Corpus:
     """The rows, with what each class weighs in the loss."""
-    key, weigh, prepare = str(task.class_key), task.weigh, rows.prepare
-    counts = class_counts({**rows.targets, **rows.others}[key], len(labels))
+    weigh, prepare = task.weigh, rows.prepare
+    counts = counts_of(task, rows, labels)
     weights = class_weights(setting, counts, labels)
     shown = ", ".join(f"{label} {weight:.3g}" for label, weight in list(zip(labels, weights, strict=True))[:_SHOWN])
     events.emit(events.Note(f"weights of the classes: {shown}{', …' if len(labels) > _SHOWN else ''}"))

@@ -24,6 +24,7 @@ from components.anomalies import Report, Statistics, drifts, explain, validate
 from components.artifacts import IngestReport
 from components.schema import read_schema
 from models import tags
+from models.positive import check_positive
 from models.task import LABELS
 from pipeline.config import DataConfig, LabelKind, ValidationConfig
 from pipeline.errors import AnomaliesError, BertlineError
@@ -56,6 +57,8 @@ def make_schema(
             f" {data.label!r}, and {('one class is', 'two classes are')[least - 1]} the least to learn from; check"
             " data.label and data.split."
         )
+    if label == "class":
+        check_positive(data.positive, classes)
     schema = Schema()
     types = {"string": BYTES, "float32": FLOAT, "int64": INT}
     of_label = {"label": types[LABELS[label].dtype]} if data.label else {}

@@ -40,6 +40,14 @@ class Verdict:
     confusion: list[list[int]] = field(default_factory=list)
     """Rows of each true class (first index) by predicted class."""
     labels: list[str] = field(default_factory=list)
+    positive: str | None = None
+    """The positive class of two, which `f1`, `precision` and `recall` are of."""
+    positive_why: str = ""
+    """Why it is this one."""
+    decided: dict[str, float] = field(default_factory=dict)
+    """How well the probabilities are calibrated, and what was tuned to decide by them, see `held_out/decided.py`."""
+    decided_how: dict[str, str] = field(default_factory=dict)
+    """The same in sentences: calibration, threshold, abstention."""
     per_class: Slices = field(default_factory=dict)
     """Scores of each class where they do not follow from the confusion matrix, as of entities."""
     undefined: dict[str, str] = field(default_factory=dict)
@@ -70,7 +78,7 @@ class Verdict:
     @classmethod
     def from_json(cls, text: str) -> Verdict:
         found = json.loads(text)
-        for name in ("metrics", "baseline_metrics"):
+        for name in ("metrics", "baseline_metrics", "decided"):
             found[name] = with_nan(found.get(name, {}))
         for name in ("slices", "per_class", "test"):
             found[name] = {key: with_nan(values) for key, values in found.get(name, {}).items()}

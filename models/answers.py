@@ -35,6 +35,7 @@ def listed(shares: Mapping[str, float], most: int) -> str:
 @dataclass(frozen=True)
 class Classified(Answer):
     label: str
+    """A class; or, where the model abstains, that it is none of these."""
     probabilities: Mapping[str, float]
     """Of each class, by its name."""
 
@@ -42,8 +43,23 @@ class Classified(Answer):
     def of(cls, given: Given) -> Classified:
         return cls(text_of(given["label"]), _shares(given))
 
+    @property
+    def abstained(self) -> bool:
+        """Whether the model was not confident enough to name a class; the probabilities are there all the same."""
+        return self.label not in self.probabilities
+
     def __str__(self) -> str:
-        return listed(self.probabilities, _SHOWN_CLASSES)
+        return self.shown(_SHOWN_CLASSES)
+
+    def shown(self, most: int) -> str:
+        """The likeliest classes; before them what is answered, where that is not the first of them."""
+        likely = listed(self.probabilities, most)
+        if self.abstained:
+            return f"{self.label}; the likeliest is {likely}"
+        share = self.probabilities[self.label]
+        if any(other > share for other in self.probabilities.values()):
+            return f"{self.label} {share:.3f}, by its threshold; all: {likely}"
+        return likely
 
 
 @dataclass(frozen=True)

@@ -119,8 +119,7 @@ class Encoder(keras.layers.Layer):
             blocks = ops.convert_to_tensor(blocks)
             mask = tokens_in_blocks(mask, blocks)
         bias = None if mask is None else attention_bias(mask, blocks)
-        # The mask by its place: Keras takes one that is named for its own kind of mask, and warns that it goes no further.
-        embedded = self.embeddings(token_ids, segment_ids, mask, positions=positions, training=training)
+        embedded = self.embeddings(token_ids, segment_ids, is_token=mask, positions=positions, training=training)
         states = ops.reshape(embedded, (-1, self.size.hidden))
         hidden_states, attentions = [states], []
         for turn, (layer, heads) in enumerate(zip(self.layers, head_masks, strict=True), 1):
@@ -212,9 +211,10 @@ class Embeddings(keras.layers.Layer):
         self.built = True
 
     def call(
-        self, token_ids: Any, segment_ids: Any = None, mask: Any = None, positions: Any = None, training: bool = False
+        self, token_ids: Any, segment_ids: Any = None, is_token: Any = None, positions: Any = None, training: bool = False
     ) -> Any:
-        place = self.position(self._position_rows(token_ids, mask, positions))  # [seq, width] or [batch, seq, width]
+        # Not `mask`: Keras takes what is named so for its own kind of mask, and warns that it goes no further.
+        place = self.position(self._position_rows(token_ids, is_token, positions))  # [seq, width] or [batch, seq, width]
         if self.segment is not None:
             one_for_all = segment_ids is None or self.segments == 1
             place = place + self.segment(ops.zeros((1,), dtype="int32") if one_for_all else segment_ids)

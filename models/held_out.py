@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from models.inputs import padded
-from models.score_families import FAMILIES, family_of
+from models.score_families import families, family_of
 from models.task import Context, Task, Tensors, expanded
 
 
@@ -27,6 +27,8 @@ def scorer(task: Task, context: Context, rows: Callable[[], Iterable[Tensors]]) 
     if not outputs:
         return None
 
+    of_model = families(context.decision)
+
     @cache  # traced once, not after each epoch
     def asked(model: Any) -> Callable[[Tensors], Tensors]:
         def ask(features: Tensors) -> Tensors:
@@ -37,7 +39,7 @@ def scorer(task: Task, context: Context, rows: Callable[[], Iterable[Tensors]]) 
 
     def score(model: Any) -> dict[str, float]:
         ask = asked(model)
-        sums = {(output, of): FAMILIES[of].none(context.labels) for output in outputs for of in _families(task, output)}
+        sums = {(output, of): of_model[of].none(context.labels) for output in outputs for of in _families(task, output)}
         # Of what TFMA means only what another metric follows from: the loss itself is known already.
         means = {metric.of: np.zeros(2) for metric in task.metrics.values() if metric.of}
         for features in rows():
@@ -51,13 +53,13 @@ def scorer(task: Task, context: Context, rows: Callable[[], Iterable[Tensors]]) 
                 columns = (answers[named.label], answers[named.prediction], answers[named.weight])
                 for label, prediction, weight in zip(*columns, strict=True):
                     if weight > 0:
-                        found = FAMILIES[of].add(found, label, prediction, context.labels)
+                        found = of_model[of].add(found, label, prediction, context.labels)
                 sums[output, of] = found
-        wholes = {key: FAMILIES[key[1]].whole(found) for key, found in sums.items()}
+        wholes = {key: of_model[key[1]].whole(found) for key, found in sums.items()}
         scores = {}
         for name in _ours(task, context.labels):
             metric, of = task.metrics[name], str(family_of(task.metrics[name].tfma))
-            scores[name] = FAMILIES[of].scores[metric.tfma](wholes[metric.output, of])
+            scores[name] = of_model[of].scores[metric.tfma](wholes[metric.output, of])
         for name, metric in task.metrics.items():
             if metric.function:
                 total, weight = means[metric.of]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from models.answer_kind import Given, Kind
-from models.answers import CLASSIFIED, MULTI_CLASSIFIED, Classified, listed
+from models.answers import CLASSIFIED, MULTI_CLASSIFIED, Classified
 
 ALL = 10**9
 """More classes than any model has."""
@@ -27,7 +27,8 @@ def likeliest(kind: Kind[Any], most: int) -> Kind[Any]:
         shown = of if len(of) <= most else dict(sorted(of.items(), key=lambda each: -each[1])[:most])
         if kind is CLASSIFIED:
             label = found.pop("label")
-            decided = {"label": label, "score": of[label]}
+            # Of a model that abstains, the score is the one that was not enough.
+            decided = {"label": label, "score": of.get(label, max(of.values()))}
         else:
             labels = found.pop("labels")
             decided = {"labels": labels, "scores": [of[label] for label in labels]}
@@ -37,6 +38,6 @@ def likeliest(kind: Kind[Any], most: int) -> Kind[Any]:
         return replace(kind, plain=plain)
 
     def show(answer: Classified) -> str:
-        return listed(answer.probabilities, most)
+        return answer.shown(most)
 
     return replace(kind, plain=plain, show=show)

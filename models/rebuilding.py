@@ -103,6 +103,7 @@ def _context(folder: Path, task: Task, card: Mapping[str, Any]) -> Context:
         crf=bool(shape.get("crf")),
         translation=translation,
         target=target if task.label == "text" else None,
+        positive=card.get("positive"),
         tuned=card.get("tuned", {}),
     )
 

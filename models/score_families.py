@@ -9,17 +9,20 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from models import tags
+from models.decision import LIKELIEST, Decision
 from models.ranks import OF_RANKS, ranks
 from models.scores import (
     OF_ANSWERS,
     OF_CONFUSION,
     OF_DECISIONS,
     OF_ENTITIES,
+    OF_POSITIVE,
     OF_VALUES,
     Decisions,
     Entities,
@@ -50,9 +53,27 @@ def family_of(score: str) -> str | None:
     return next((name for name, family in FAMILIES.items() if score in family.scores), None)
 
 
-def _add_confusion(found: np.ndarray, label: np.ndarray, shares: np.ndarray, labels: Sequence[str]) -> np.ndarray:
-    found[int(np.ravel(label)[0]), int(np.argmax(shares))] += 1
-    return found
+def _confusion(decision: Decision) -> Family:
+    """Of labels that are ids of classes, and predictions that are their shares."""
+
+    def add(found: np.ndarray, label: np.ndarray, shares: np.ndarray, labels: Sequence[str]) -> np.ndarray:
+        found[int(np.ravel(label)[0]), int(decision.classes(np.reshape(shares, (1, -1)))[0])] += 1
+        return found
+
+    of_positive = {name: partial(score, positive=decision.positive) for name, score in OF_POSITIVE.items()}
+    none = lambda labels: np.zeros((len(labels), len(labels)), np.int64)  # noqa: E731
+    return Family({**OF_CONFUSION, **of_positive}, none, add, lambda a, b: a + b)
+
+
+def _decisions(decision: Decision) -> Family:
+    """Of labels of 0 and 1, and predictions that are shares, one of each a class."""
+    return Family(
+        OF_DECISIONS,
+        lambda labels: Decisions.none(len(labels)),
+        lambda found, label, shares, labels: found + Decisions.of_row(np.ravel(label), np.ravel(shares), decision),
+        lambda a, b: a + b,
+        of_classes=Decisions.of_classes,
+    )
 
 
 def _add_values(found: tuple[array, array], label: np.ndarray, value: np.ndarray, labels: Sequence[str]) -> Any:
@@ -109,10 +130,7 @@ def _places(rows: list) -> np.ndarray:
 
 
 FAMILIES: Mapping[str, Family] = {
-    # Labels that are ids of classes, predictions that are their shares.
-    "confusion": Family(
-        OF_CONFUSION, lambda labels: np.zeros((len(labels), len(labels)), np.int64), _add_confusion, lambda a, b: a + b
-    ),
+    "confusion": _confusion(LIKELIEST),
     # A number each: ranks need the values of all rows beside each other, 16 bytes a row.
     "values": Family(
         {name: lambda found, of=score: of(*found) for name, score in OF_VALUES.items()},  # type: ignore[misc]
@@ -121,14 +139,7 @@ FAMILIES: Mapping[str, Family] = {
         lambda a, b: (a[0] + b[0], a[1] + b[1]),
         whole=lambda found: (np.asarray(found[0]), np.asarray(found[1])),
     ),
-    # Labels of 0 and 1 and predictions that are shares, one of each a class.
-    "decisions": Family(
-        OF_DECISIONS,
-        lambda labels: Decisions.none(len(labels)),
-        lambda found, label, shares, labels: found + Decisions.of_row(np.ravel(label), np.ravel(shares)),
-        lambda a, b: a + b,
-        of_classes=Decisions.of_classes,
-    ),
+    "decisions": _decisions(LIKELIEST),
     # Ids of tags, one a word; -1 is no tag.
     "entities": Family(
         OF_ENTITIES, Entities.none, _add_entities, lambda a, b: a + b, of_classes=lambda found, labels: found.of_types()
@@ -145,3 +156,9 @@ FAMILIES: Mapping[str, Family] = {
     # Predictions that are two vectors, labels that say which text the second is of.
     "ranks": Family(OF_RANKS, lambda labels: [], _add_vectors, lambda a, b: a + b, whole=_places),
 }
+
+
+@cache
+def families(decision: Decision) -> Mapping[str, Family]:
+    """The families, of a model that decides in this way."""
+    return {**FAMILIES, "confusion": _confusion(decision), "decisions": _decisions(decision)}

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models import answer_scores, tags
+from models.decision import LIKELIEST, Decision
 
 Confusion = np.ndarray
 """[classes, classes]: rows of each true class (first index) by predicted class."""
@@ -33,10 +34,20 @@ def matthews(confusion: Confusion) -> float:
     return float(covariance / math.sqrt(spread)) if spread > 0 else 0.0
 
 
-def f1(confusion: Confusion) -> float:
-    """F1 of the last class: of two, the one that is looked for. Undefined where the examples have one class only: always
+def f1(confusion: Confusion, positive: int = -1) -> float:
+    """F1 of one class: of two, the one that is looked for. Undefined where the examples have one class only: always
     predicting it would give 1."""
-    return float(_of_each(confusion)["f1"][-1]) if _true_classes(confusion) > 1 else math.nan
+    return float(_of_each(confusion)["f1"][positive]) if _true_classes(confusion) > 1 else math.nan
+
+
+def precision(confusion: Confusion, positive: int = -1) -> float:
+    """Of one class: which part of the examples that are taken for it has it."""
+    return float(_of_each(confusion)["precision"][positive]) if _true_classes(confusion) > 1 else math.nan
+
+
+def recall(confusion: Confusion, positive: int = -1) -> float:
+    """Of one class: which part of the examples that have it is found."""
+    return float(_of_each(confusion)["recall"][positive]) if _true_classes(confusion) > 1 else math.nan
 
 
 def macro_f1(confusion: Confusion) -> float:
@@ -127,8 +138,8 @@ class Decisions:
         return cls(np.zeros((classes, 3), np.int64))
 
     @classmethod
-    def of_row(cls, flags: np.ndarray, shares: np.ndarray) -> Decisions:
-        true, taken = flags > 0, shares > 0.5
+    def of_row(cls, flags: np.ndarray, shares: np.ndarray, decision: Decision = LIKELIEST) -> Decisions:
+        true, taken = flags > 0, decision.flags(shares)
         right = np.clip(np.where(true, shares, 1 - shares).astype(float), LEAST_SHARE, 1)
         counts = np.stack([true & taken, taken, true], axis=1).astype(np.int64)
         return cls(counts, 1, int((true == taken).all()), float(-np.log(right).mean()))
@@ -239,30 +250,31 @@ def word_accuracy(found: Entities) -> float:
     return found.right / found.words if found.words else math.nan
 
 
-def is_right(labels: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    return shares.argmax(axis=1) == labels
+def is_right(labels: np.ndarray, shares: np.ndarray, decision: Decision = LIKELIEST) -> np.ndarray:
+    return decision.classes(shares) == labels
 
 
-def cross_entropy(labels: np.ndarray, shares: np.ndarray) -> np.ndarray:
+def cross_entropy(labels: np.ndarray, shares: np.ndarray, decision: Decision = LIKELIEST) -> np.ndarray:
     """As Keras has it, which makes logits of the shares again."""
     logs = np.log(np.clip(shares.astype(np.float64), LEAST_SHARE, 1 - LEAST_SHARE))
     return np.log(np.exp(logs).sum(axis=1)) - logs[np.arange(len(logs)), labels]
 
 
-OF_CLASSES: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+OF_CLASSES: Mapping[str, Callable[[np.ndarray, np.ndarray, Decision], np.ndarray]] = {
     "SparseCategoricalAccuracy": is_right,
     "SparseCategoricalCrossentropy": cross_entropy,
 }
-"""(ids of classes, shares) -> of each row a number whose mean, by the weights, is the metric of Keras of that name."""
+"""(ids of classes, shares, decision) -> of each row a number; their mean by the weights is Keras's metric of that name."""
 OF_ENTITIES: Mapping[str, Callable[[Entities], float]] = {
     "EntityPrecision": entity_score("precision"),
     "EntityRecall": entity_score("recall"),
     "EntityF1": entity_score("f1"),
     "WordAccuracy": word_accuracy,
 }
+OF_POSITIVE: Mapping[str, Callable[..., float]] = {"F1": f1, "Precision": precision, "Recall": recall}
+"""(confusion, place of the positive class) -> a score of that class."""
 OF_CONFUSION: Mapping[str, Callable[[Confusion], float]] = {
     "Matthews": matthews,
-    "F1": f1,
     "MacroF1": macro_f1,
     "MicroF1": micro_f1,
 }

@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
+from models.decision import Decision
 from models.score_families import family_of
 from pipeline.config import (
     CHOICES,
     TEXT_KEYS,
+    DecisionConfig,
     LabelKind,
     ModelConfig,
     Pooling,
@@ -63,10 +65,19 @@ class Context:
     target: Any = None
     """The TextEncoder of the texts that are written, for a task that writes some; `text` itself where both languages have
     one vocabulary."""
+    positive: str | None = None
+    """The positive class of two."""
+    deciding: DecisionConfig = field(default_factory=DecisionConfig)
+    """What is to be tuned after the training, of a task that answers by probabilities."""
     tuned: Mapping[str, float] = field(default_factory=dict)
     """What `Task.tune` found; empty before the training is over."""
     places: bool = False
     """Whether tokens of a request bring along where they come from, see `models/places.py`."""
+
+    @property
+    def decision(self) -> Decision:
+        """How the probabilities of classes become an answer."""
+        return Decision.of(self.labels, self.positive, self.tuned)
 
 
 def _one_pass(model: Any, batch: Mapping[str, Any], context: Context) -> Any:
@@ -207,6 +218,8 @@ class Task:
     """(outputs, batch) -> the outputs of the served signature."""
     readable: Callable[[Mapping[str, Any]], str]
     """One answer of the served signature, as a person reads it."""
+    decides: bool = False
+    """Whether its answer follows from probabilities of classes, which are its first output, by `Context.decision`."""
     signatures: Mapping[str, Signature] = field(default_factory=dict)
     """Further signatures, by their names."""
     as_asked: Callable[[bytes], bytes] = staticmethod(lambda text: text)

@@ -24,13 +24,15 @@ from components.validation import DataGate, SchemaFromConfig
 from components.verdict import check_metrics
 from components.vocabulary import VocabularyGen
 from models.task import as_learned, check_label, check_test, check_texts, check_training, get_task
+from models.tuning import check_deciding
 from pipeline.beam import beam_args
-from pipeline.config import Config
+from pipeline.config import Config, DecisionConfig
 from pipeline.fingerprints import InputDigests, code_fingerprint
 from pipeline.place import Place, here
 
 _OF_THE_LINE_ALONE = {
     "path",
+    "positive",
     "train",
     "eval",
     "test",
@@ -71,10 +73,12 @@ def create_pipeline(
     check_test(task, config.data.test)
     check_training(task, config.training, config.model.crf)
     check_metrics(as_learned(task, config.pretraining), config.evaluation, len(config.data.labels))
+    check_deciding(config.task, config.evaluation, len(config.data.labels))
     files = check_inputs(config.data, config.evaluation.slices, list(task.list_keys)) if place.sees_data else []
     task_module = f"models.tasks.{config.task}"
     slices = json.dumps(list(config.evaluation.slices))
-    data, text = config.data.model_dump_json(), config.text.model_dump_json()
+    # Which of two classes is looked for is no question of reading.
+    data, text = config.data.model_dump_json(exclude={"positive"}), config.text.model_dump_json()
 
     digests = digests or InputDigests.of(config, data=place.sees_data)
 
@@ -95,7 +99,7 @@ def create_pipeline(
     ).with_id("StatisticsGen")
     schema = SchemaFromConfig(
         report=ingest.outputs["report"],
-        data=data,
+        data=config.data.model_dump_json(),
         # A step gets only what changes its result: allowing anomalies must not train the model again.
         validation=config.validation.model_dump_json(exclude={"allow_anomalies"}),
         slices=slices,
@@ -150,6 +154,11 @@ def create_pipeline(
             "task": config.task,
             "text": text,
             "columns": config.data.columns_of_texts,
+            "positive": config.data.positive,
+            # Only of tasks that decide by it, so that no other is trained again.
+            "deciding": config.evaluation.model_dump_json(include=set(DecisionConfig.model_fields))
+            if task.decides
+            else "{}",
             "model": config.model.model_dump_json(),
             "training": config.training.model_dump_json(),
             "pretraining": config.pretraining.model_dump_json() if pairs else "{}",

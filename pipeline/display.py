@@ -172,6 +172,8 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
             f" {rows.get('quarantined', 0):,} quarantined"
         ),
     )
+    if summary.positive:
+        yield "positive class", f"{summary.positive}   ({summary.positive_why}; f1, precision and recall are of it)"
     majority = summary.baseline.get("majority") or {}
     for metric, value in summary.metrics.items():
         if metric == "accuracy" and majority:
@@ -181,6 +183,7 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
             yield metric, f"undefined: {why}" if why else _number(value)
     for metric, found in summary.test.items():
         yield f"test {metric}", f"{_number(found['value'])}  ({found['low']:.4f} to {found['high']:.4f})"
+    yield from summary.decided_how.items()
     for name, found in summary.baselines.items():
         metric, value = next(iter(found.items()))
         yield "  baseline", f"{name}: {metric} {_number(value)}"

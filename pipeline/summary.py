@@ -30,8 +30,15 @@ class Summary:
     """At which the line stopped."""
     rows: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
+    positive: str | None = None
+    """The positive class of two, which f1, precision and recall are of."""
+    positive_why: str = ""
     undefined: dict[str, str] = field(default_factory=dict)
     """Metrics that the evaluation examples do not determine: why. Their value is null in JSON."""
+    decided: dict[str, float] = field(default_factory=dict)
+    """Calibration, threshold and abstention of the model's answers, in numbers."""
+    decided_how: dict[str, str] = field(default_factory=dict)
+    """The same in sentences."""
     slices: dict[str, dict[str, float]] = field(default_factory=dict)
     classes: dict[str, dict[str, float]] = field(default_factory=dict)
     """Class -> its precision, recall and f1, and its held-out rows; of a task that finds entities, their types."""
@@ -83,6 +90,7 @@ class Summary:
             "status": self.status,
             "blessed": str(self.blessed).lower(),
             "reasons": "; ".join(self.reasons) or "none",
+            **({"positive_class": self.positive} if self.positive else {}),
             **self.pushed_tags(),
             "anomalies_allowed": str(self.anomalies_allowed).lower(),
             **self.failure_tags(),

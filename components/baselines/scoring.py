@@ -11,6 +11,8 @@ import numpy as np
 from components.arrow import pa
 from components.held_out.rows import HeldOutRows, as_column, column_name
 from components.held_out.scores import scorer
+from models.decision import Decision
+from models.tuning import threshold_of
 
 Score = Callable[[np.ndarray], dict[str, float]]
 """(how often each row counts) -> metrics."""
@@ -44,7 +46,17 @@ def answered(rows: HeldOutRows, predictions: Mapping[str, Any]) -> HeldOutRows:
         name: metric for name, metric in rows.description.metrics.items() if metric.tfma and metric.output in predictions
     }
     kept = [name for name, metric in rows.description.metrics.items() if name in own or metric.of in own]
-    return _measured_by(HeldOutRows(table, rows.description), kept)
+    return _measured_by(HeldOutRows(table, rows.description).deciding(_decision(rows, predictions)), kept)
+
+
+def _decision(rows: HeldOutRows, predictions: Mapping[str, Any]) -> Decision:
+    """A threshold is chosen for a baseline where one was for the model, on the same examples: all are judged alike."""
+    of_model = rows.description.decision
+    decision = Decision(positive=of_model.positive)
+    if of_model.threshold is None or "" not in predictions:
+        return decision
+    kept = rows.weight() > 0
+    return replace(decision, threshold=threshold_of(predictions[""][kept], rows.label()[kept], of_model.positive))
 
 
 def only(rows: HeldOutRows, metric: str) -> HeldOutRows:

@@ -9,16 +9,20 @@ import numpy as np
 
 from components.arrow import pa
 from components.held_out.rows import ID, Description, HeldOutRows, as_column, column_name
+from models.decision import LIKELIEST, Decision
 from models.task import Task
 
 
-def asked_rows(task: Task, labels: Sequence[str], batches: Iterable[Mapping[str, np.ndarray]]) -> HeldOutRows:
+def asked_rows(
+    task: Task, labels: Sequence[str], batches: Iterable[Mapping[str, np.ndarray]], decision: Decision = LIKELIEST
+) -> HeldOutRows:
     """What a model has answered to rows, from which every metric follows; a row's id is its number.
 
     Args:
       batches: of each batch the tensors of both of the evaluator's signatures, by their names.
+      decision: how the model decides.
     """
-    described = Description.of(task, labels, ())
+    described = Description.of(task, labels, (), decision)
     measured = {metric.output for metric in described.metrics.values() if metric.tfma}
     described = replace(described, outputs={name: task.outputs[name] for name in task.outputs if name in measured})
     wanted = {

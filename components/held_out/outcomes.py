@@ -9,6 +9,7 @@ import numpy as np
 
 from components.held_out.rows import HeldOutRows, Texts, shared
 from models import answer_scores, tags
+from models.decision import NONE
 from models.ranks import ranks
 from models.score_families import FAMILIES
 from models.scores import entity_score, places_in_order
@@ -109,9 +110,12 @@ def flips(one: HeldOutRows, other: HeldOutRows) -> Flips:
 
 def _of_classes(rows: HeldOutRows) -> Iterable[Outcome]:
     names, shares = rows.description.labels, rows.prediction()
-    chosen = shares.argmax(axis=1)
-    for label, answer, row in zip(rows.label(), chosen, shares, strict=True):
-        yield Outcome(bool(label == answer), 1 - float(row[label]), names[label], f"{names[answer]} {row[answer]:.2f}")
+    decision = rows.description.decision
+    columns = (rows.label(), decision.classes(shares), decision.is_confident(shares), shares)
+    for label, answer, is_confident, row in zip(*columns, strict=True):
+        said = f"{names[answer]} {row[answer]:.2f}"
+        said = said if is_confident else f"{NONE} (the likeliest is {said})"
+        yield Outcome(bool(label == answer), 1 - float(row[label]), names[label], said)
 
 
 def _of_decisions(rows: HeldOutRows) -> Iterable[Outcome]:
@@ -122,7 +126,7 @@ def _of_decisions(rows: HeldOutRows) -> Iterable[Outcome]:
         return ", ".join(names[at] for at in np.flatnonzero(chosen)) or _NOTHING
 
     for flags, shares in zip(rows.label() > 0, rows.prediction(), strict=True):
-        taken = shares > 0.5
+        taken = rows.description.decision.flags(shares)
         yield Outcome(bool((flags == taken).all()), float(np.abs(flags - shares).mean()), listed(flags), listed(taken))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from components.held_out.curves import BINS, Curve, calibration, mean_curve, precision_recall, roc
+from components.held_out.decided import Examples, coverage_curve
 from components.held_out.rows import HeldOutRows
 from components.held_out.translation_plots import lengths_of_translations, scores_by_length
 from components.ingest.filters import count_words
@@ -29,10 +30,12 @@ def pictures(rows: HeldOutRows) -> dict[str, Figure]:
         flags = true if task == "multilabel" else np.eye(len(labels), dtype=int)[true]
         found["roc.png"] = roc_curves(flags, shares, labels)
         found["precision_recall.png"] = precision_recall_curves(flags, shares, labels)
-        if task == "classification":
-            found["reliability.png"] = reliability(shares.max(axis=1), shares.argmax(axis=1) == true)
-        else:
-            found["reliability.png"] = reliability(shares.ravel(), flags.ravel() > 0)
+        if examples := Examples.of(rows):
+            is_calibrated = examples.decision.temperature != 1
+            before = examples.reliability(examples.uncalibrated()) if is_calibrated else None
+            found["reliability.png"] = reliability(*examples.reliability(examples.probabilities), before)
+        if curve := list(coverage_curve(rows)):
+            found["coverage_precision.png"] = coverage_precision(curve)
     if task in ("regression", "similarity"):
         kept = rows.weight() > 0
         found["predicted_and_true.png"] = predicted_and_true(rows.label()[kept], rows.prediction()[kept])
@@ -96,8 +99,12 @@ def _as_text(name: str) -> str:
     return name.replace("$", r"\$")
 
 
-def reliability(shares: np.ndarray, right: np.ndarray) -> Figure:
-    """How often answers of each share are right; on the diagonal, a share means what it says."""
+def reliability(shares: np.ndarray, right: np.ndarray, before: tuple[np.ndarray, np.ndarray] | None = None) -> Figure:
+    """How often answers of each share are right; on the diagonal, a share means what it says.
+
+    Args:
+      before: the same before calibration.
+    """
     found = calibration(shares, right)
     figure = new_figure(5.5, 6)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
@@ -105,13 +112,30 @@ def reliability(shares: np.ndarray, right: np.ndarray) -> Figure:
     above.bar(middles, np.nan_to_num(found.accuracy), width=0.9 / BINS, color="tab:blue", alpha=0.4)
     above.plot(found.confidence, found.accuracy, "o-", color="tab:blue", label="right")
     above.plot([0, 1], [0, 1], color="tab:gray", linestyle=":", linewidth=1)
+    title = f"expected calibration error {found.error:.3f}"
+    if before:
+        earlier = calibration(*before)
+        above.plot(earlier.confidence, earlier.accuracy, "s--", color="tab:red", alpha=0.7, label="before calibration")
+        above.legend(fontsize=8)
+        title += f" ({earlier.error:.3f} before calibration)"
     above.set_ylim(0, 1.02)
     above.set_ylabel("share of them that is right")
-    above.set_title(f"expected calibration error {found.error:.3f}")
+    above.set_title(title)
     below.bar(middles, found.counts, width=0.9 / BINS, color="tab:gray")
     below.set_xlim(0, 1)
     below.set_xlabel("share that the model gives its answer")
     below.set_ylabel("answers")
+    return figure
+
+
+def coverage_precision(curve: Sequence[tuple[float, float]]) -> Figure:
+    """Which part of the examples is answered, and how many of these answers are right, as the confidence falls."""
+    figure = new_figure(5.5, 4)
+    axes = figure.add_subplot()
+    axes.plot(*zip(*curve, strict=True), color="tab:blue")
+    axes.set_xlim(0, 1.01)
+    axes.set_xlabel("coverage: fraction of the examples that are answered")
+    axes.set_ylabel("precision: fraction of the answers that is right")
     return figure
 
 

@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from components.arrow import open_parquet, pa, pq
+from models.decision import LIKELIEST, Decision
 from models.task import Metric, Output, Raw, Task
 from pipeline.errors import BertlineError
 
@@ -47,18 +48,20 @@ class Description:
     outputs: Mapping[str, Output]
     metrics: Mapping[str, Metric]
     """Those that are measured with these labels."""
+    decision: Decision = LIKELIEST
+    """How the model decides by the probabilities that are kept."""
 
     @classmethod
-    def of(cls, task: Task, labels: Sequence[str], text_keys: Sequence[str]) -> Description:
+    def of(cls, task: Task, labels: Sequence[str], text_keys: Sequence[str], decision: Decision = LIKELIEST) -> Description:
         measured = {name: metric for name, metric in task.metrics.items() if metric.is_measured(len(labels))}
         texts = () if task.number_keys else tuple(text_keys)
-        return cls(task.name, tuple(labels), texts, dict(task.outputs), measured)
+        return cls(task.name, tuple(labels), texts, dict(task.outputs), measured, decision)
 
     def to_json(self) -> str:
         metrics = {name: {**asdict(metric), "function": _name(metric)} for name, metric in self.metrics.items()}
         outputs = {name: output._asdict() for name, output in self.outputs.items()}
         plain = {"task": self.task, "labels": self.labels, "text_keys": self.text_keys}
-        return json.dumps({**plain, "outputs": outputs, "metrics": metrics})
+        return json.dumps({**plain, "outputs": outputs, "metrics": metrics, "decision": asdict(self.decision)})
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Description:
@@ -68,7 +71,8 @@ class Description:
             for name, fields in plain["metrics"].items()
         }
         outputs = {name: Output(**fields) for name, fields in plain["outputs"].items()}
-        return cls(plain["task"], tuple(plain["labels"]), tuple(plain["text_keys"]), outputs, metrics)
+        decision = Decision(**plain.get("decision", {}))
+        return cls(plain["task"], tuple(plain["labels"]), tuple(plain["text_keys"]), outputs, metrics, decision)
 
     def on(self, schema: pa.Schema) -> pa.Schema:
         """The schema of a file that carries this description."""
@@ -198,6 +202,10 @@ class HeldOutRows:
     def first(self, count: int) -> HeldOutRows:
         """Some rows, in no order that means anything; without the arrays of Arrow that import pandas."""
         return HeldOutRows(self.table.slice(0, count), self.description)
+
+    def deciding(self, decision: Decision) -> HeldOutRows:
+        """The same probabilities, decided in another way."""
+        return HeldOutRows(self.table, replace(self.description, decision=decision))
 
     def take(self, rows: Sequence[int] | np.ndarray) -> HeldOutRows:
         """Some rows, by their places."""

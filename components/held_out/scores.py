@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from components.held_out.rows import HeldOutRows, shared
+from models.decision import Decision
 from models.ranks import ranks
-from models.score_families import FAMILIES, family_of
+from models.score_families import families, family_of
 from models.scores import OF_CLASSES, Decisions, Entities
 from pipeline.errors import BertlineError
 
@@ -99,9 +100,14 @@ def bootstrap(
     return spreads
 
 
+def confusion(rows: HeldOutRows, output: str = "") -> np.ndarray:
+    """[classes, classes]: rows of each true class by the one that is answered."""
+    return _sum(rows, output, "confusion")(np.ones(len(rows), np.int64)).astype(int)
+
+
 def scorer(rows: HeldOutRows) -> Callable[[np.ndarray], dict[str, float]]:
     """(how often each row counts) -> every metric of the task."""
-    metrics = rows.description.metrics
+    metrics, of_model = rows.description.metrics, families(rows.description.decision)
     sums: dict[tuple[str, str], Sum] = {}
     for metric in metrics.values():
         key = (metric.output, family_of(metric.tfma) or metric.tfma)
@@ -115,7 +121,7 @@ def scorer(rows: HeldOutRows) -> Callable[[np.ndarray], dict[str, float]]:
             if metric.function:
                 found[name] = metric.function(found[metric.of])
             elif family := family_of(metric.tfma):
-                found[name] = FAMILIES[family].scores[metric.tfma](wholes[metric.output, family])
+                found[name] = of_model[family].scores[metric.tfma](wholes[metric.output, family])
             else:
                 found[name] = wholes[metric.output, metric.tfma]
         return found
@@ -126,13 +132,13 @@ def scorer(rows: HeldOutRows) -> Callable[[np.ndarray], dict[str, float]]:
 def _sum(rows: HeldOutRows, output: str, of: str) -> Sum:
     weights = rows.weight(output)
     if of in _MEANS:
-        return _mean(_MEANS[of](rows.label(output), rows.prediction(output)), weights)
+        return _mean(_MEANS[of](rows.label(output), rows.prediction(output), rows.description.decision), weights)
     if of not in _SUMS:
         raise BertlineError(f"{of} cannot be measured from held-out rows; see components/held_out/scores.py.")
     # Our own scores count a row that has a weight, whatever it is.
     kept = np.flatnonzero(weights > 0)
     label, prediction = (_some(values, kept) for values in (rows.label(output), rows.prediction(output)))
-    add = _SUMS[of](label, prediction, rows.description.labels)
+    add = _SUMS[of](label, prediction, rows.description.labels, rows.description.decision)
     return lambda counts: add(counts[kept])
 
 
@@ -151,24 +157,24 @@ def _mean(values: np.ndarray, weights: np.ndarray) -> Sum:
     return mean
 
 
-_MEANS: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    "MeanPrediction": lambda labels, values: values,
+_MEANS: Mapping[str, Callable[[np.ndarray, np.ndarray, Decision], np.ndarray]] = {
+    "MeanPrediction": lambda labels, values, decision: values,
     **OF_CLASSES,
 }
 
 
-def _confusion(label: np.ndarray, shares: np.ndarray, labels: Sequence[str]) -> Sum:
+def _confusion(label: np.ndarray, shares: np.ndarray, labels: Sequence[str], decision: Decision) -> Sum:
     size = len(labels)
-    cells = label.astype(np.int64) * size + shares.argmax(axis=1) if len(label) else np.zeros(0, np.int64)
+    cells = label.astype(np.int64) * size + decision.classes(shares) if len(label) else np.zeros(0, np.int64)
     return lambda counts: np.bincount(cells, counts, size * size).reshape(size, size)
 
 
-def _values(label: np.ndarray, value: np.ndarray, labels: Sequence[str]) -> Sum:
+def _values(label: np.ndarray, value: np.ndarray, labels: Sequence[str], decision: Decision) -> Sum:
     predictions, true = value.astype(np.float64), label.astype(np.float64)
     return lambda counts: (np.repeat(predictions, counts), np.repeat(true, counts))
 
 
-def _places(names: np.ndarray, vectors: np.ndarray, labels: Sequence[str]) -> Sum:
+def _places(names: np.ndarray, vectors: np.ndarray, labels: Sequence[str], decision: Decision) -> Sum:
     places = np.zeros(0, np.int64)
     if len(names):
         questions, candidates = np.split(vectors.astype(np.float64), 2, axis=1)
@@ -184,8 +190,8 @@ def _added(family: str, flat: Callable[[Any], np.ndarray], whole: Callable[[np.n
       whole: (numbers, sum over no row) -> the sum that they are of.
     """
 
-    def prepare(label: Any, prediction: Any, labels: Sequence[str]) -> Sum:
-        of = FAMILIES[family]
+    def prepare(label: Any, prediction: Any, labels: Sequence[str], decision: Decision) -> Sum:
+        of = families(decision)[family]
         none = of.none(labels)
         each = [
             flat(of.add(of.none(labels), _as_graph_gives(true), _as_graph_gives(given), labels))
@@ -205,7 +211,7 @@ def _as_graph_gives(value: Any) -> np.ndarray:
     return np.asarray([text.encode() for text in np.ravel(array)], object)
 
 
-_SUMS: Mapping[str, Callable[[Any, Any, Sequence[str]], Sum]] = {
+_SUMS: Mapping[str, Callable[[Any, Any, Sequence[str], Decision], Sum]] = {
     "confusion": _confusion,
     "values": _values,
     "ranks": _places,

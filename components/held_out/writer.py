@@ -22,6 +22,7 @@ from components.arrow import pa
 from components.held_out.parts import write_sorted
 from components.held_out.rows import FILE_NAME, ID, SLICES, Description, as_column, as_text, column_name, row_ids
 from components.verdict import slice_name
+from models.decision import LIKELIEST, Decision
 from models.task import Raw, Task, raw_features
 from pipeline.config import CHOICES
 
@@ -37,14 +38,16 @@ def row_evaluator(
     slice_columns: Sequence[str],
     output: str,
     model_name: str | None,
+    decision: Decision = LIKELIEST,
 ) -> Evaluator:
     """An evaluator beside TFMA's, that writes the rows of one model into the folder `output`.
 
     Args:
       slice_columns: features whose values the rows are sliced by.
       model_name: which of the models' answers are kept; None where there is but one model.
+      decision: how that model decides.
     """
-    description = Description.of(task, labels, text_keys)
+    description = Description.of(task, labels, text_keys, decision)
     # Each run has a folder of its own: one that broke off leaves its parts behind.
     parts = os.path.join(output, f"{_PARTS}-{uuid.uuid4().hex[:8]}")
     write = _WriteParts(parts, description, raw_features(task, text_keys), slice_columns, model_name)

@@ -9,6 +9,7 @@ from typing import Any
 from components.held_out.error_records import error_records
 from components.held_out.rows import HeldOutRows
 from components.held_out.scores import LEVEL, Estimate, bootstrap, enough_draws
+from components.sight.certainty import Certainty
 from components.sight.confusion import Confusion, majority
 from components.verdict import OVERALL, ROWS, Verdict
 from pipeline.config import Frozen
@@ -62,6 +63,12 @@ class Results(Frozen):
     slices: tuple[Slice, ...] = ()
     classes: dict[str, dict[str, float | None]] = {}
     """Class -> precision, recall, f1, and last how many of it there are."""
+    positive: str | None = None
+    """The positive class of two, and why it is this one."""
+    positive_why: str = ""
+    decided_how: dict[str, str] = {}
+    """Calibration, threshold and abstention, in sentences."""
+    certainty: Certainty | None = None
     confusion: Confusion | None = None
     majority: tuple[str, float] | None = None
     """The most frequent class, and the accuracy of always answering it."""
@@ -113,6 +120,10 @@ def results_of(verdict: Verdict, rows: HeldOutRows | None, bounds: Bounds) -> Re
         scores=_scores(verdict.metrics, spread, bounds.thresholds, less_is_better, verdict.baseline_metrics),
         slices=tuple(slice_of(name, values) for name, values in verdict.slices.items() if name != OVERALL),
         classes={name: {key: _finite(value) for key, value in found.items()} for name, found in verdict.classes.items()},
+        positive=verdict.positive,
+        positive_why=verdict.positive_why,
+        decided_how=verdict.decided_how,
+        certainty=Certainty.of(rows) if rows else None,
         confusion=confusion,
         majority=majority(confusion) if confusion else None,
         less_is_better=less_is_better,

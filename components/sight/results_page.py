@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from components.sight.certainty import charts
 from components.sight.confusion import matrix, most_mixed
 from components.sight.drawing import scale_of, whisker
 from components.sight.page import SCRIPT, Page, render
@@ -48,6 +49,9 @@ def results_view(results: Results) -> dict[str, Any]:
         "has_before": any(score.before is not None for score in results.scores),
         "test_rows": f"{results.test_rows:,}" if results.test else "",
         "explanation": _explanation(results) if has_intervals else "",
+        "positive": _positive(results) if results.positive else "",
+        "decided": list(results.decided_how.items()),
+        "charts": charts(results.certainty) if results.certainty else [],
         "baselines": _baselines(results),
         "baseline_notes": results.baseline_notes,
         "slices": list(_slice_tables(results, slices)),
@@ -137,6 +141,10 @@ def _explanation(results: Results) -> str:
         f"In brackets the {results.level:.0%} interval, by bootstrap over the held-out rows: how far it would move"
         " with other rows of the same kind. Another seed of the same training may differ by more."
     )
+
+
+def _positive(results: Results) -> str:
+    return f"f1, precision and recall are of {results.positive!r}, the positive class ({results.positive_why})."
 
 
 def _largest(found: Sequence[Found], counts: Sequence[float], most: int) -> list[Found]:

@@ -135,6 +135,7 @@ class Tracker:
     def log_verdict(self, verdict: Verdict) -> None:
         """Every number of the evaluation: of all rows, of slices, of classes, of simple baselines, of test examples."""
         values = {f"eval/{metric}": value for metric, value in verdict.metrics.items()}
+        values |= {f"decision/{name}": value for name, value in verdict.decided.items()}
         for kind, groups in (
             ("slice", verdict.slices),
             ("class", verdict.classes),

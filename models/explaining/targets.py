@@ -33,7 +33,10 @@ def targets_of(task: str, asked: Answered) -> list[Target]:
 
 def _class(asked: Answered) -> int:
     if asked.label is None:
-        return int(asked.outputs[ONLY][0].argmax())
+        answered = asked.answer.get("label")
+        # A threshold may have chosen another than the likeliest one, which is explained where the model abstains.
+        name = answered.decode() if isinstance(answered, bytes) else None
+        return asked.labels.index(name) if name in asked.labels else int(asked.outputs[ONLY][0].argmax())
     return known(asked.label, asked.labels, "the model knows no such class")
 
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from models import probing
 from models.answers import CLASSIFIED
+from models.deciding import answered_class, calibrated, tune_decision
 from models.pooled import INSIDE, PooledHead, request
 from models.task import Context, Metric, Output, Task, Tensors
 from pipeline.config import TEXT_KEYS
@@ -43,10 +44,11 @@ def correct(logits: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
 
 
 def answer(logits: tf.Tensor, batch: Mapping[str, tf.Tensor], context: Context) -> Tensors:
+    """`label` is a class, or `none of these` where the model abstains."""
     names = tf.constant(list(context.labels))
-    probabilities = tf.nn.softmax(logits)
+    probabilities = tf.nn.softmax(calibrated(logits, context))
     return {
-        "label": tf.gather(names, tf.argmax(logits, axis=-1)),
+        "label": answered_class(logits, probabilities, context),
         "probabilities": probabilities,
         # Every output has the batch as its first dimension: TensorFlow Serving splits batches along it.
         "classes": tf.tile(names[tf.newaxis], [tf.shape(logits)[0], 1]),
@@ -59,7 +61,7 @@ def targets(features: Mapping[str, tf.Tensor]) -> Tensors:
     return {"label_id": tf.maximum(label_id, 0), "label_weight": tf.cast(label_id >= 0, tf.float32)}
 
 
-TASK = Task(
+TASK: Task = Task(
     name="classification",
     text_keys=TEXT_KEYS,
     features=features,
@@ -72,6 +74,8 @@ TASK = Task(
     class_key="label_id",
     weigh=weigh,
     correct=correct,
+    decides=True,
+    tune=lambda model, context, rows: tune_decision(TASK, model, context, rows),
     answer=answer,
     readable=CLASSIFIED.readable,
     measure=answer,
@@ -80,6 +84,8 @@ TASK = Task(
     metrics={
         "accuracy": Metric("SparseCategoricalAccuracy"),
         "f1": Metric("F1", classes=2),
+        "precision": Metric("Precision", classes=2),
+        "recall": Metric("Recall", classes=2),
         "macro_f1": Metric("MacroF1"),
         "micro_f1": Metric("MicroF1"),
         "matthews": Metric("Matthews"),

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from models import probing
 from models.answers import MULTI_CLASSIFIED
+from models.deciding import calibrated, threshold_of, tune_decision
 from models.pooled import INSIDE, PooledHead, request
 from models.task import Context, Metric, Output, Task, Tensors
 from pipeline.config import TEXT_KEYS
@@ -48,12 +49,12 @@ def correct(logits: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
 
 
 def answer(logits: tf.Tensor, batch: Mapping[str, tf.Tensor], context: Context) -> Tensors:
-    """`labels` are those with more than half a share, the likeliest first, and empty ones after them."""
+    """`labels` are those above the threshold, the likeliest first, and empty ones after them."""
     names = tf.constant(list(context.labels))
-    probabilities = tf.nn.sigmoid(logits)
+    probabilities = tf.nn.sigmoid(calibrated(logits, context))
     shares, order = tf.math.top_k(probabilities, len(context.labels))
     return {
-        "labels": tf.where(shares > 0.5, tf.gather(names, order), ""),
+        "labels": tf.where(shares > threshold_of(context), tf.gather(names, order), ""),
         "probabilities": probabilities,
         # Every output has the batch as its first dimension: TensorFlow Serving splits batches along it.
         "classes": tf.tile(names[tf.newaxis], [tf.shape(logits)[0], 1]),
@@ -65,7 +66,7 @@ def targets(features: Mapping[str, tf.Tensor]) -> Tensors:
     return {"label_flags": flags, "label_weight": tf.ones_like(flags[:, 0], tf.float32)}
 
 
-TASK = Task(
+TASK: Task = Task(
     name="multilabel",
     text_keys=TEXT_KEYS,
     label="classes",
@@ -79,6 +80,8 @@ TASK = Task(
     class_key="label_flags",
     weigh=weigh,
     correct=correct,
+    decides=True,
+    tune=lambda model, context, rows: tune_decision(TASK, model, context, rows),
     answer=answer,
     readable=MULTI_CLASSIFIED.readable,
     plain=MULTI_CLASSIFIED.plain,

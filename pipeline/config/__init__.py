@@ -19,7 +19,14 @@ from pipeline.config.data import (
 )
 from pipeline.config.model import SIZES, ModelConfig, Pooling
 from pipeline.config.pretraining import PhaseConfig, PretrainingConfig
-from pipeline.config.results import EvaluationConfig, PushConfig, ServeCheckConfig, TrackingConfig
+from pipeline.config.results import (
+    AbstainConfig,
+    DecisionConfig,
+    EvaluationConfig,
+    PushConfig,
+    ServeCheckConfig,
+    TrackingConfig,
+)
 from pipeline.config.run import SPOOL, Config, task_names
 from pipeline.config.search import RangeConfig, SearchConfig, Values
 from pipeline.config.text import Reading, TextConfig
@@ -28,11 +35,13 @@ from pipeline.config.translation import TranslationConfig
 from pipeline.config.wording import nearest, without_password
 
 __all__ = [
+    "AbstainConfig",
     "BeamConfig",
     "CHOICES",
     "ClusterConfig",
     "Config",
     "DataConfig",
+    "DecisionConfig",
     "EvaluationConfig",
     "Formats",
     "Frozen",

@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from pipeline.config.base import Frozen
 from pipeline.config.databases import PASSWORD_VARIABLE, has_password, is_database
+from pipeline.config.wording import nearest
 
 Formats = Literal[
     "csv",
@@ -118,6 +119,9 @@ class DataConfig(Frozen):
     """Character encoding of the files."""
     labels: tuple[str, ...] = ()
     """The classes, in order. By default those that the training rows have; naming them makes a typo an anomaly."""
+    positive: str | None = None
+    """Of two classes the one that is looked for: `f1`, `precision` and `recall` are of it. By default the one whose name
+    says so (yes, true, 1, positive, spam, and what the other one negates), else the one with fewer training examples."""
     exclude: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Rows to leave out on purpose: column -> values. They are counted, not quarantined."""
     max_words: int | None = Field(default=None, ge=1)
@@ -195,6 +199,20 @@ class DataConfig(Frozen):
             raise ValueError("`query` goes with the address of one database in `path`, and with no files beside it")
         if self.query is not None and self.format not in (None, "sql"):
             raise ValueError("leave out `format`: what a query gives has none")
+        return self
+
+    @field_validator("positive", mode="before")
+    @classmethod
+    def _name_of_a_class(cls, value: Any) -> Any:
+        if isinstance(value, bool):
+            raise ValueError('YAML reads this as true or false; write the class in quotes, as "yes"')
+        return str(value) if isinstance(value, int) else value
+
+    @model_validator(mode="after")
+    def _positive_is_a_class(self) -> DataConfig:
+        if self.positive is not None and self.labels and self.positive not in self.labels:
+            hint = nearest(self.positive, self.labels)
+            raise ValueError(f"`positive` is no class of `labels`: {self.positive!r}{hint}")
         return self
 
     @model_validator(mode="after")

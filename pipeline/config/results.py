@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field, field_validator
 
 from pipeline.config.base import Frozen
 from pipeline.config.wording import without_password
 
 
-class EvaluationConfig(Frozen):
+class AbstainConfig(Frozen):
+    """When to answer none of the classes."""
+
+    precision: float = Field(gt=0, lt=1)
+    """Fraction of the answers that are to be right, of those that are given."""
+
+
+class DecisionConfig(Frozen):
+    """How a model's probabilities become its answer; tuned on the evaluation examples when the training is over."""
+
+    calibration: bool = True
+    """Of the tasks classification and multilabel: divide the logits by a temperature that is fitted on the evaluation
+    examples, so that a probability says how often such an answer is right. The likeliest class stays the same."""
+    decision: Literal["argmax", "tuned"] = "argmax"
+    """`argmax` answers the likeliest class, and each of several labels above 0.5. `tuned`, of two classes and of several
+    labels, answers the positive class, or a label, above the threshold with the highest F1 on the evaluation examples,
+    if that is better cross-fitted: for rare classes. It may cost accuracy, and metrics on these examples are then a little
+    too good; the report has both."""
+    abstain: AbstainConfig | None = None
+    """Of the task classification: {precision: 0.95} answers `none of these` below a confidence, chosen on the evaluation
+    examples so that such a fraction of the other answers is right. A model that cannot reach it is refused."""
+
+
+class EvaluationConfig(DecisionConfig):
     """What a model must reach to be pushed."""
 
     thresholds: dict[str, float]

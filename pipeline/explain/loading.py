@@ -99,6 +99,8 @@ def load(found: Version) -> Explainer:
         encoder(loaded.text_encoder),
         tuple(card.get("labels", ())),
         text_keys=tuple(key if key == CHOICES else raw for key, raw in zip(text_keys, (*TEXT_KEYS, CHOICES), strict=False)),
+        positive=card.get("positive"),
+        tuned=card.get("tuned", {}),
         target=encoder(loaded.target_encoder) if getattr(loaded, "target_encoder", None) is not None else None,
     )
     return Explainer(

@@ -9,6 +9,7 @@ from typing import Any
 
 from components.ingest.rows import tagged_words
 from models import tags
+from models.positive import choose_positive
 from pipeline.errors import BertlineError
 from pipeline.new import columns
 from pipeline.new.choice import guess_choice
@@ -47,6 +48,9 @@ def _classes(table: Table) -> Guess | None:
     bounds, why_bounds = _bound_of_classes([count for _, count in classes])
     measure = next(iter(bounds))
     bounds, why_bounds = _above(measure, bounds[measure], why_bounds, of_classes(table, texts, label, measure))
+    names = sorted(name for name, _ in classes)
+    chosen = choose_positive(names, [dict(classes)[name] for name in names])
+    positive = Setting("positive", chosen.name, f"{chosen.why}; f1 is of this class") if chosen else None
     shown = ", ".join(f"{name} ({count:,})" for name, count in classes[:5])
     more = f", {len(classes) - 5} more" if len(classes) > 5 else ""
     also = f"; could also be {', '.join(others)}" if others else ""
@@ -54,7 +58,7 @@ def _classes(table: Table) -> Guess | None:
         task="classification",
         why=f"{'two texts' if len(texts) == 2 else 'a text'} and one of {len(classes)} classes a row",
         seen=table.seen,
-        data=row_settings(table, texts, Setting("label", label, f"{shown}{more}{also}"), complete),
+        data=row_settings(table, texts, Setting("label", label, f"{shown}{more}{also}"), complete, positive=positive),
         seq_len=room_for(texts_of(complete, texts)),
         bounds=bounds,
         why_bounds=why_bounds,

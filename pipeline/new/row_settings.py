@@ -10,7 +10,12 @@ from pipeline.new.table import Table, Values
 
 
 def row_settings(
-    table: Table, texts: Sequence[str], label: Setting | None, complete: Sequence[Values], *further: Setting
+    table: Table,
+    texts: Sequence[str],
+    label: Setting | None,
+    complete: Sequence[Values],
+    *further: Setting,
+    positive: Setting | None = None,
 ) -> tuple[Setting, ...]:
     """The settings of `data`, in the order in which a person asks for them."""
     split = split_config(table)
@@ -21,6 +26,7 @@ def row_settings(
         Setting("text", texts[0] if len(texts) == 1 else list(texts), f"of the columns {', '.join(table.columns)}"),
         *further,
         *([label] if label else []),
+        *([positive] if positive else []),
         Setting("split", split.model_dump(mode="json", exclude_unset=True) or None, "a column says it"),
         Setting("incomplete", "stop" if lacking else None, why),
     )

@@ -43,6 +43,7 @@ def _facts(report: Report) -> Iterator[tuple[str, str]]:
         yield score.metric, f"{measured(score.value)} {interval(score.low, score.high)}".rstrip() + bound + before
     for name, score in results.test.items() if results else ():
         yield f"test {name}", f"{measured(score.value)} {interval(score.low, score.high)}".rstrip()
+    yield from results.decided_how.items() if results else ()
     for name, found in results.baselines.items() if results else ():
         metric, value = next(iter(found.items()))
         yield f"baseline {name}", f"{metric} {measured(value)}"

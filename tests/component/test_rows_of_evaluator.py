@@ -42,7 +42,7 @@ def models(tmp_path_factory):
     return str(folder / "one"), str(folder / "other")
 
 
-def run(folder, parts, model, baseline=None):
+def run(folder, parts, model, baseline=None, **settings):
     """The verdict, and the rows; `parts` are the rows of each file."""
     folder.mkdir()
     for number, part in enumerate(parts):
@@ -50,7 +50,7 @@ def run(folder, parts, model, baseline=None):
     verdict = evaluate(
         beam.Pipeline,
         get_task("classification"),
-        EvaluationConfig(thresholds={"accuracy": 0.0}, slices=("source",)),
+        EvaluationConfig(thresholds={"accuracy": 0.0}, slices=("source",), **settings),
         model=model,
         baseline=baseline,
         examples=[str(folder / "*.gz")],
@@ -64,7 +64,7 @@ def run(folder, parts, model, baseline=None):
 
 def test_the_candidates_rows_are_kept_whatever_the_files_and_whether_there_is_a_baseline(models, tmp_path):
     one, other = models
-    verdict, rows = run(tmp_path / "alone", [[*ROWS, *ODD]], one)
+    verdict, rows = run(tmp_path / "alone", [[*ROWS, *ODD]], one, abstain={"precision": 0.99})
     beside, again = run(tmp_path / "beside", [ODD, ROWS[::-1]], one, baseline=other)
 
     assert len(rows) == len(ROWS) + len(ODD) and rows.ids == again.ids == sorted(set(rows.ids))
@@ -80,9 +80,40 @@ def test_the_candidates_rows_are_kept_whatever_the_files_and_whether_there_is_a_
             assert scores(kept.take(places)) == pytest.approx(sliced, rel=1e-6, abs=1e-6)
     assert beside.baseline_metrics["cross_entropy"] != pytest.approx(beside.metrics["cross_entropy"], abs=0.1)
 
+    assert not verdict.blessed and not any("abstain" in reason for reason in beside.reasons)
+    assert verdict.reasons[-1].startswith("evaluation.abstain: no confidence reaches a precision of 0.99")
+
     texts = [row["text"] for row in rows.texts]
     twice = sorted(name for name, text in zip(rows.ids, texts, strict=True) if text == "bad")
     assert len(twice) == 3 and sum(name.endswith("-2") for name in twice) == 1  # with another label it is another row
     assert texts.count(LONG[:MOST_CHARACTERS]) == 2  # told apart by what is not kept
     labels = {row["text"]: CLASSES[label] for row, label in zip(rows.texts, rows.label(), strict=True)}
     assert all(labels[text] == label for text, label in ROWS[:150])
+
+
+def test_each_model_is_measured_by_its_own_threshold(tmp_path):
+    served = make(Tiny("multilabel", ("text",)), tmp_path)
+    export(served, str(tmp_path / "low"), {"tuned": {"threshold": 0.4999}})
+    export(
+        ServedModel(served._task, served._context, served._model()),
+        str(tmp_path / "high"),
+        {"tuned": {"threshold": 0.9999}},
+    )
+    write_examples(tmp_path / "rows.gz", ROWS[:9])
+    verdict = evaluate(
+        beam.Pipeline,
+        get_task("multilabel"),
+        EvaluationConfig(thresholds={"micro_f1": 0.0}, length_slices=(), decision="tuned"),
+        model=str(tmp_path / "low"),
+        baseline=str(tmp_path / "high"),
+        examples=[str(tmp_path / "rows.gz")],
+        output=str(tmp_path / "output"),
+        labels=CLASSES,
+        text_keys=("text",),
+    )
+    rows = HeldOutRows.read(tmp_path / "output")
+    assert rows.description.decision.threshold == 0.4999
+    assert verdict.metrics["micro_f1"] == pytest.approx(scores(rows)["micro_f1"]) and verdict.metrics["micro_f1"] > 0
+    assert verdict.baseline_metrics["micro_f1"] == 0
+    assert verdict.metrics["cross_entropy"] == pytest.approx(verdict.baseline_metrics["cross_entropy"])
+    assert verdict.decided["micro_f1_at_threshold"] == pytest.approx(verdict.metrics["micro_f1"])

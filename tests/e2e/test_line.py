@@ -17,6 +17,7 @@ from sklearn import metrics as sklearn_metrics
 from components.encoder_run import find_pushing_run
 from components.serve_check import read_samples
 from pipeline.cli import main
+from serving.contract import read_card
 
 
 @pytest.fixture(scope="module")
@@ -161,14 +162,27 @@ def test_the_report_of_a_run_is_whole_and_agrees_with_what_the_run_left(finished
     assert Read(page).row("pushed version")[1].startswith("1 ")
 
 
-def measured(shares, labels, classes):
+def test_the_rarer_class_is_the_positive_one_and_the_answers_are_calibrated(finished_line):
+    _, labels = raw_rows(finished_line, "train")
+    summary = finished_line.summary
+    assert summary["positive"].encode() == min(set(labels), key=labels.count) and "rarer" in summary["positive_why"]
+    found = MlflowClient(f"sqlite:///{finished_line.workspace}/mlflow.db").get_run(summary["mlflow_run_id"]).data
+    assert found.tags["positive_class"] == summary["positive"] == read_card(summary["pushed_path"])["positive"]
+    assert found.metrics["decision/ece_before"] == summary["decided"]["ece_before"]
+    assert summary["decided_how"]["calibration"][:40] in finished_line.printed
+
+
+def measured(shares, labels, classes, positive):
     """The numbers of a classifier, by scikit-learn."""
     given = [classes[at] for at in shares.argmax(axis=1)]
+    of_positive = {"pos_label": positive, "zero_division": 0}
     return {"accuracy": sklearn_metrics.accuracy_score(labels, given),
              "macro_f1": sklearn_metrics.f1_score(labels, given, average="macro", zero_division=0),
              "micro_f1": sklearn_metrics.f1_score(labels, given, average="micro", zero_division=0),
              "matthews": sklearn_metrics.matthews_corrcoef(labels, given),
-             "f1": sklearn_metrics.f1_score(labels, given, pos_label=classes[-1], zero_division=0),
+             "f1": sklearn_metrics.f1_score(labels, given, **of_positive),
+             "precision": sklearn_metrics.precision_score(labels, given, **of_positive),
+             "recall": sklearn_metrics.recall_score(labels, given, **of_positive),
              "cross_entropy": sklearn_metrics.log_loss(labels, shares.astype(float), labels=list(classes)),
              "rows": len(labels)}  # fmt: skip
 
@@ -187,11 +201,12 @@ def test_every_metric_in_mlflow_is_tfmas_and_the_pushed_models_own(finished_line
         "0-7 words": words < 8,
         "8_ words": words > 7,
     }
+    positive = finished_line.summary["positive"]
     groups = {"eval": words > 0, **{f"slice/{name}": which for name, which in slices.items()}}
     expected = {
         f"{group}/{name}": value
         for group, which in groups.items()
-        for name, value in measured(shares[which], labels[which], ("bad", "good")).items()
+        for name, value in measured(shares[which], labels[which], ("bad", "good"), positive).items()
     }
     scores = sklearn_metrics.precision_recall_fscore_support(
         labels, np.array(["bad", "good"])[shares.argmax(axis=1)], labels=["bad", "good"]

@@ -324,3 +324,12 @@ def test_two_json_files_side_by_side_are_no_translation(tmp_path):
     for name in ("notes.en.json", "notes.no.json"):
         path = jsonl(tmp_path, rows, name)
     assert describe(path).task == "classification"
+
+
+def test_of_two_classes_the_positive_one_is_written_with_its_reason_and_of_more_none(tmp_path):
+    rows = [(text, "spam" if at % 5 else "ham") for at, text in enumerate(SENTENCES)]
+    path = write(tmp_path, "mails.csv", csv_text("text,label", rows))
+    assert config_of(path).data.positive == "spam"
+    assert "  positive: spam   # by its name; f1 is of this class" in comments(path)
+    many = write(tmp_path, "many.csv", csv_text("text,label", [(text, "abc"[at % 3]) for at, (text, _) in enumerate(rows)]))
+    assert config_of(many).data.positive is None and "positive:" not in comments(many)
