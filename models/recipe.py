@@ -81,12 +81,25 @@ def choose(
         if "early_stopping" in recipe and found["epochs"][0] > _PATIENCE:
             found["early_stopping"] = _PATIENCE, "epochs without a better one end the training"
         if "best_by" in recipe:
-            found["best_by"] = main_score(task, classes), "what the task is measured by"
+            found["best_by"] = _best_by(task, classes, settings.best_by)
     values = {name: value for name, (value, _) in found.items()}
     return Chosen(settings.model_copy(update=values), {name: f"{value}  ({why})" for name, (value, why) in found.items()})
 
 
+def _best_by(task: Task, classes: int, judged_by: str) -> tuple[str, str]:
+    """The metric that the thresholds name first, where it is measured after an epoch: what decides about the model at the
+    end should choose its best epoch. Of rare classes, nearly all examples are right at any epoch."""
+    if judged_by in _scores(task, classes):
+        return judged_by, "the metric that evaluation.thresholds names first"
+    return main_score(task, classes), "what the task is measured by"
+
+
 def main_score(task: Task, classes: int) -> str:
     """What an epoch is best by: the task's first score that is measured after each; of classes, how many are right."""
-    scores = [name for name, metric in task.metrics.items() if family_of(metric.tfma) and metric.is_measured(classes)]
+    scores = _scores(task, classes)
     return "micro_f1" if "micro_f1" in scores else next(iter(scores), "loss")
+
+
+def _scores(task: Task, classes: int) -> list[str]:
+    """What is measured after each epoch."""
+    return [name for name, metric in task.metrics.items() if family_of(metric.tfma) and metric.is_measured(classes)]

@@ -26,15 +26,18 @@ class HeldOut:
 
     best_loss: float = float("inf")
     """Or whatever else is judged by: less is better."""
+    best_tie: float = float("inf")
+    """The evaluation loss of the best step, which decides between equals: of few evaluation examples, or of rare classes,
+    a metric often stays what it was while the model still learns."""
     best_step: int = 0
     stale_epochs: int = 0
     """Epochs since it was lowest."""
     best_weights: dict[str, np.ndarray] = field(default_factory=dict)
     """Trained weights of the best step, by path; empty if nobody asked to keep them."""
 
-    def judge(self, step: int, loss: float, weights: Callable[[], Mapping[str, np.ndarray]]) -> None:
-        if loss < self.best_loss:
-            self.best_loss, self.best_step, self.stale_epochs = loss, step, 0
+    def judge(self, step: int, loss: float, weights: Callable[[], Mapping[str, np.ndarray]], tie: float = 0.0) -> None:
+        if (loss, tie) < (self.best_loss, self.best_tie):
+            self.best_loss, self.best_tie, self.best_step, self.stale_epochs = loss, tie, step, 0
             self.best_weights = dict(weights())
         else:
             self.stale_epochs += 1
@@ -42,6 +45,7 @@ class HeldOut:
     def tensors(self) -> dict[str, np.ndarray]:
         numbers = {
             "held_out/best_loss": np.asarray([self.best_loss], np.float64),
+            "held_out/best_tie": np.asarray([self.best_tie], np.float64),
             "held_out/best_step": np.asarray([self.best_step], np.int64),
             "held_out/stale_epochs": np.asarray([self.stale_epochs], np.int64),
         }
@@ -49,6 +53,8 @@ class HeldOut:
 
     def restore(self, tensors: Mapping[str, np.ndarray]) -> None:
         self.best_loss = float(tensors["held_out/best_loss"][0])
+        # A checkpoint of before has none, and an equal epoch after it then counts as no better.
+        self.best_tie = float(tensors.get("held_out/best_tie", [float("-inf")])[0])
         self.best_step = int(tensors["held_out/best_step"][0])
         self.stale_epochs = int(tensors["held_out/stale_epochs"][0])
         self.best_weights = {name.removeprefix(_BEST): v for name, v in tensors.items() if name.startswith(_BEST)}

@@ -322,7 +322,7 @@ def check_training(task: Task, training: TrainingConfig, crf: bool) -> None:
             " model. Leave them out."
         )
     known = ["loss", *(name for name, metric in task.metrics.items() if family_of(metric.tfma))]
-    if training.best_by not in known:
+    if "best_by" not in training.recipe and training.best_by not in known:
         raise BertlineError(
             f"training.best_by: {training.best_by!r} is not measured after an epoch of the task {task.name};"
             f" choose {', '.join(known)}."

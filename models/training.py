@@ -174,7 +174,8 @@ def train(
             eval_loss, eval_accuracy = evaluate()
             scores = score(model) if score and devices.is_chief else {}
             badness = devices.from_chief(_badness(task, settings.best_by, eval_loss, scores))
-            held_out.judge(step, badness, lambda: trained_weights(trained) if settings.keep == "best" else {})
+            tie = devices.from_chief(eval_loss)
+            held_out.judge(step, badness, lambda: trained_weights(trained) if settings.keep == "best" else {}, tie)
         tell(EpochRecord(step=step, epoch=epoch, eval_loss=eval_loss, eval_accuracy=eval_accuracy, scores=scores))
 
     try:

@@ -61,6 +61,15 @@ def apply_recipe(raw: dict[str, Any]) -> None:
     raw["training"] = given
     if raw.get("task") not in ("pretraining", "translation") and not {"epochs", "recipe"} & given.keys():
         raw["training"] = {**given, "recipe": [name for name in RECIPE if name not in given]}
+        judged_by = _first_threshold(raw)
+        if judged_by and "best_by" not in given:
+            raw["training"]["best_by"] = judged_by  # the recipe takes it where it is measured after an epoch
+
+
+def _first_threshold(raw: Mapping[str, Any]) -> str | None:
+    evaluation = raw.get("evaluation")
+    thresholds = evaluation.get("thresholds") if isinstance(evaluation, dict) else None
+    return next((name for name in thresholds if isinstance(name, str)), None) if isinstance(thresholds, dict) else None
 
 
 _OF_TRANSLATION: Mapping[str, Mapping[str, Any]] = {

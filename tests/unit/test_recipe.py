@@ -36,6 +36,15 @@ def test_the_best_epoch_is_kept_by_what_the_task_is_measured_by():
     assert chosen("choice").settings.best_by == "loss"  # which has no score of its own after an epoch
 
 
+def test_the_metric_that_is_judged_first_chooses_the_best_epoch_where_it_is_measured_after_each():
+    def best_by(metric, classes=2):
+        judged = TrainingConfig(recipe=RECIPE, best_by=metric)
+        return choose(get_task("classification"), judged, examples=3_000, **{**ASKED, "classes": classes}).settings.best_by
+
+    assert best_by("matthews") == "matthews" and best_by("f1") == "f1"
+    assert best_by("f1", classes=3) == "micro_f1" == best_by("accuracy")
+
+
 def test_without_evaluation_examples_nothing_is_chosen_by_them():
     settings = chosen(evaluated=0).settings
     assert settings.keep == "last" and settings.early_stopping is None
@@ -75,3 +84,12 @@ def test_without_a_recipe_nothing_changes():
 def test_a_config_without_epochs_leaves_them_and_all_else_it_does_not_give_to_the_data(raw, left):
     apply_recipe(raw)
     assert raw["training"].get("recipe") == (None if left is None else list(left))
+
+
+def test_the_first_threshold_names_what_the_best_epoch_is_chosen_by():
+    raw = {"evaluation": {"thresholds": {"matthews": 0.2, "accuracy": 0.9}}}
+    apply_recipe(raw)
+    assert raw["training"]["best_by"] == "matthews" and "best_by" in raw["training"]["recipe"]
+    own = {"evaluation": {"thresholds": {"matthews": 0.2}}, "training": {"best_by": "f1"}}
+    apply_recipe(own)
+    assert own["training"]["best_by"] == "f1"
