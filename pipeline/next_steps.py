@@ -28,6 +28,9 @@ _EMBEDDED = ("matching", "similarity")
 _LONGEST_EXAMPLE = 160  # characters; more would hide the command
 _LOOKED_AT = 500
 _FEW_EXAMPLES = 1000
+_RARE, _OVERLOOKED = 0.1, 0.5
+"""A fraction of the evaluation examples, and a recall."""
+_FEW_OF_A_CLASS = 10
 _EPOCHS = "training.epochs"
 
 
@@ -58,6 +61,7 @@ def _after_a_refusal(config: Config, started: Started, summary: Summary) -> Iter
     if config.model.checkpoint is None and config.task != "translation":
         why = "start from a pre-trained encoder, the folder of a Hugging Face BERT, and not from scratch"
         yield _again(config, started, "model.checkpoint=FOLDER"), why
+    yield from _rare_class(config, started, summary)
     examples = summary.rows.get("train", 0)
     if examples < _FEW_EXAMPLES:
         yield "", f"more labelled examples: {examples:,} are few to learn from"
@@ -68,6 +72,21 @@ def _after_a_refusal(config: Config, started: Started, summary: Summary) -> Iter
         purpose = "a page with the examples that it gets wrong"
         yield f"{program('bertline')} report --last{_elsewhere(config)}", purpose
     yield f"{program('bertline')} run --help", "all that a run can be told; `bertline settings` lists every setting"
+
+
+def _rare_class(config: Config, started: Started, summary: Summary) -> Iterator[Step]:
+    """Ways to find a positive class that is rare and mostly overlooked."""
+    found, examples = summary.classes.get(summary.positive or "", {}), summary.metrics.get("rows", 0)
+    if not found or found["rows"] > _RARE * examples or found["recall"] > _OVERLOOKED:
+        return
+    if found["rows"] < _FEW_OF_A_CLASS:
+        yield (
+            "",
+            f"more labelled examples of {summary.positive!r}: {found['rows']:.0f} evaluation examples measure it badly",
+        )
+    if config.training.class_weights is None and config.training.sampling == "natural":
+        why = f"{summary.positive!r} is rare and mostly overlooked: let its examples weigh more"
+        yield _again(config, started, "training.class_weights=balanced"), why
 
 
 def _longer(config: Config, started: Started, summary: Summary) -> Step | None:
@@ -99,9 +118,12 @@ def _lower_thresholds(config: Config, started: Started, summary: Summary) -> Ite
         value = summary.metrics.get(name, math.nan)
         if not math.isfinite(value) or (value <= threshold if name in lower else value >= threshold):
             continue
-        majority = summary.baseline.get("majority") or {}
-        if name == "accuracy" and majority and value <= majority["accuracy"]:
-            yield "", f"a lower threshold would not help: always answering {majority['label']!r} is right as often"
+        majority = _of_majority(name, verdict, summary)
+        if (value >= majority) if name in lower else (value <= majority):
+            always = (
+                f"always answering {summary.baseline['majority']['label']!r}" if summary.baseline.get("majority") else ""
+            )
+            yield "", f"another threshold would not help: {always or 'the majority'} reaches {name} {majority:.4f} as well"
             continue
         reached = math.ceil(value * 1000) / 1000 if name in lower else math.floor(value * 1000) / 1000
         enough, changes = f"{name} {value:.4f} is good enough for you", [f"evaluation.thresholds.{name}={reached:g}"]
@@ -111,6 +133,12 @@ def _lower_thresholds(config: Config, started: Started, summary: Summary) -> Ite
             changes.append("evaluation.must_beat_baselines=false")
             enough += ", though a simple baseline is better"
         yield _again(config, started, *changes), f"if {enough}; only the Evaluator and what follows run"
+
+
+def _of_majority(metric: str, verdict: Verdict, summary: Summary) -> float:
+    """What an answer without a look at the text reaches; NaN where that is not known."""
+    told = summary.baseline.get("majority") or {}
+    return verdict.baselines.get("majority", {}).get(metric, told.get(metric, math.nan))
 
 
 def _verdict(summary: Summary) -> Verdict | None:

@@ -140,6 +140,29 @@ def test_a_threshold_that_no_learning_is_needed_for_is_not_suggested(here):
     assert told[0] == "more labelled examples: 80 are few to learn from" and "always answering 'a'" in told[1]
 
 
+def test_a_metric_that_says_no_more_than_the_majority_gets_no_lower_threshold(here):
+    refused = summary_of()
+    found = Verdict(
+        blessed=False, reasons=[], metrics={"matthews": 0.0}, slices={}, baselines={"majority": {"matthews": 0.0}}
+    )
+    (Path.cwd() / "evaluation" / VERDICT).write_text(found.to_json())
+    refused.metrics = {"matthews": 0.0}
+    steps = next_steps(config_of(evaluation={"thresholds": {"matthews": 0.2}}), Started("c.yaml"), refused)
+    assert not any("thresholds.matthews" in command for command, _ in steps)
+    assert any("matthews 0.0000 as well" in why for _, why in steps)
+
+
+@pytest.mark.parametrize(
+    ("recall", "training", "weighed"), [(0.2, {}, True), (0.8, {}, False), (0.2, {"sampling": "balanced"}, False)]
+)
+def test_a_rare_class_that_is_overlooked_is_told_with_what_helps(here, recall, training, weighed):
+    classes = {"late": {"precision": 0.5, "recall": recall, "f1": 0.3, "rows": 4.0}}
+    summary = summary_of(metrics={**MEASURED, "rows": 200.0}, positive="late", classes=classes)
+    steps = next_steps(config_of(training=training), Started("c.yaml"), summary)
+    assert any("training.class_weights=balanced" in command for command, _ in steps) is weighed
+    assert any("more labelled examples of 'late'" in why for _, why in steps) is (recall < 0.5)
+
+
 def test_a_run_whose_model_was_withdrawn_suggests_nothing(here):
     assert commands(config_of(), summary_of(blessed=True, withdrawn_version=2)) == []
 
