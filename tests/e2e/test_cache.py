@@ -67,7 +67,7 @@ def test_three_runs(line):
     assert line.run("--set", "training.epochs=11").exit_code == 0
     assert line.steps_run() == ["Trainer", "Evaluator", "ServeCheck", "Pusher"]
     assert reasons(line, "Trainer") == ["training.epochs: 10 -> 11"]
-    assert reasons(line, "Evaluator") == ["its input model is new"]
+    assert reasons(line, "Evaluator") == ["its input model is new", "its input training is new"]
     assert line.summary["baseline"]["pushed"]["accuracy"] > 0.8  # it was measured against version 1
     assert executions(line) == {"COMPLETE": 14, "CACHED": 16} and versions(line) == ["1", "2"]
 
