@@ -114,8 +114,10 @@ class Checkpoint:
             self.recent.restore(found)
         lines = self._history_path.read_text().splitlines() if self._history_path.exists() else []
         self.history = [record for record in map(json.loads, lines) if record["step"] <= step]
-        if self._writes:
-            self._history_path.write_text("".join(json.dumps(record) + "\n" for record in self.history))
+        if self._writes:  # under another name first: other processes of a cluster read it at this moment
+            unfinished = self._history_path.with_suffix(".part")
+            unfinished.write_text("".join(json.dumps(record) + "\n" for record in self.history))
+            unfinished.rename(self._history_path)
         return step
 
     def record(self, record: dict[str, Any]) -> None:
