@@ -8,6 +8,7 @@ from pathlib import Path
 from tensorflow_serving.config import model_server_config_pb2
 
 MEGABYTE = 1 << 20
+REST_PORT = 8501
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class ServerSettings:
     host: str = "127.0.0.1"
     port: int = 8500
     """Of gRPC; 0 takes any that is free."""
-    rest_api_port: int | None = 8501
+    rest_api_port: int | None = REST_PORT
     """None: there is no REST."""
     rest_timeout_seconds: float = 30.0
     """The deadline of a REST request, which cannot bring one."""

@@ -71,7 +71,9 @@ function choose(found) {
     if (found) tell(`${found.name} cannot be tried here: ${found.problem}`);
     return;
   }
-  const offered = [["one", "One"], ["many", "Many"], ...(found.embeds ? [["nearest", "Nearest texts"]] : [])];
+  const [single, several] = found.texts.length === 1 ? ["text", "texts"]
+    : found.texts.length === 2 && !found.texts.includes("choices") ? ["pair", "pairs"] : ["example", "examples"];
+  const offered = [["one", `One ${single}`], ["many", `Many ${several}`], ...(found.embeds ? [["nearest", "Nearest"]] : [])];
   for (const [value, name] of offered) {
     const label = made(modes, "label");
     const radio = made(label, "input", { type: "radio", name: "mode", value, checked: value === "one" });
