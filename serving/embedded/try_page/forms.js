@@ -6,7 +6,7 @@ import { columnsOf, guessColumns, MOST_ROWS, readFile, tableOf } from "./tables.
 
 const MOST_CHARACTERS = 100_000;
 const NAMES = {
-  text: "Text", text_2: "Second text", question: "Question", context: "Text that answers it", choices: "Choices, one a line",
+  text: "Text", text_2: "Second text", question: "Question", context: "Text that answers it", choices: "Choices",
 };
 const LINES = { text: 4, text_2: 3, question: 2, context: 9, choices: 4 };
 const linesOf = (text) => text.split(/\r?\n/).map((line) => line.trim()).filter(Boolean);
@@ -26,7 +26,7 @@ export const nameOf = (key, model) => (key === "text" && model.texts.includes("t
 /** Fields for one row. Returns what reads them, and what fills them. */
 export function oneRow(into, model) {
   const fields = {};
-  for (const key of model.texts) fields[key] = area(into, nameOf(key, model), { rows: LINES[key] ?? 4, name: key });
+  for (const key of model.texts) fields[key] = area(into, key === "choices" ? "Choices, one on each line" : nameOf(key, model), { rows: LINES[key] ?? 4, name: key });
   if (model.kind === "fill_mask") {
     const button = made(into, "button", { type: "button", class: "quiet", textContent: "Insert [MASK]" });
     button.addEventListener("click", () => {
@@ -107,7 +107,7 @@ export function manyRows(into, keys, model, failed) {
     const guessed = guessColumns(seen, keys);
     keys.forEach((key, at) => {
       const id = newId("column"), field = made(columns, "div", { class: "field" });
-      made(field, "label", { for: id, textContent: `${key === "choices" ? "Choices" : nameOf(key, model)} from` });
+      made(field, "label", { for: id, textContent: `${nameOf(key, model)} from` });
       const several = key === "choices";
       selects[key] = made(field, "select", { id, multiple: several });
       seen.names.forEach((name, column) => made(selects[key], "option", {
@@ -125,6 +125,8 @@ export function manyRows(into, keys, model, failed) {
         return { rows: texts.slice(0, MOST_ROWS).map((text) => ({ [keys[0]]: text })), isCut: texts.length > MOST_ROWS };
       }
       const given = table ?? tableOf(lines.value.trim() || missingLines());
+      // Nobody is asked about the first of pasted lines: it is names only if these are the model's own.
+      if (!table) given.hasNames = keys.every((key) => given.lines[0].some((cell) => cell.trim().toLowerCase() === key));
       const seen = columnsOf(given);
       if (given.width < keys.length)
         throw new Problem(`The lines have ${counted(given.width, "column")}, and the model reads ${keys.length} texts.`);

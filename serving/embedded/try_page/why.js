@@ -44,7 +44,7 @@ function shown(into, found) {
   legend.append(" it, with a wavy line; the stronger the shade, the more.");
   const names = Object.keys(found.texts), texts = Object.values(found.texts).map(characters);
   for (const attribution of found.attributions) {
-    made(into, "h4", { textContent: `Why ${attribution.of}` });
+    made(into, "h4", { textContent: `Why: ${attribution.of}` });
     const most = Math.max(1e-9, ...attribution.words.map((word) => Math.abs(word.added)));
     const used = new Set(attribution.words.map((word) => word.text));
     texts.forEach((text, number) => {

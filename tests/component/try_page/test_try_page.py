@@ -110,7 +110,7 @@ def test_classes_are_shown_as_rest_answers_and_a_click_tells_why(page, served):
     page.browser.click(".shares li:nth-child(2) .why-button")
     page.wait("document.querySelector('.reasons h4')")
     told = served.explained({"model": "classification", "texts": row, "label": pairs[1][1]})[1]["attributions"][0]
-    assert page.text(".reasons h4") == f"Why {pairs[1][1]}" == f"Why {told['of']}"
+    assert page.text(".reasons h4") == f"Why: {pairs[1][1]}" == f"Why: {told['of']}"
     assert page.texts(".shaded") == [row["text"], row["text_2"]]
     strongest = max(told["words"], key=lambda word: abs(word["added"]))
     assert strongest["shown"] == "superb"
@@ -175,6 +175,18 @@ def test_a_table_is_answered_row_by_row_and_opened(page, served):
     page.browser.click(".rows button")
     assert page.text(".opened .headline") == labels[0]
     assert page.browser.ask("document.querySelector('.rows button').getAttribute('aria-expanded')") == "true"
+
+
+def test_pasted_pairs_are_answered_line_by_line(page, served):
+    page.choose("classification")
+    page.mode("many")
+    page.fill("textarea", "a\tsuperb\nthe un\tboring\n")
+    page.send()
+    rows = [{"text": "a", "text_2": "superb"}, {"text": "the un", "text_2": "boring"}]
+    assert page.texts(".rows td.text") == [text for row in rows for text in row.values()]
+    labels = [served.predicted("classification", row)["label"] for row in rows]
+    assert page.texts(".rows .short > span:first-child") == labels
+    assert page.texts(".counts li") == [f"{label} 1" for label in labels]
 
 
 def test_the_nearest_of_a_list_are_found_by_the_vectors(page, served):
