@@ -20,6 +20,7 @@ from pipeline.errors import BertlineError
 from pipeline.run import Started
 from pipeline.shown_paths import program
 from pipeline.summary import Summary
+from serving.settings import REST_PORT
 
 Step = tuple[str, str]
 """A command, and what it is for. Without a command it is advice."""
@@ -44,6 +45,7 @@ def next_steps(config: Config, started: Started, summary: Summary) -> list[Step]
 def _after_a_push(config: Config, started: Started, summary: Summary) -> Iterator[Step]:
     elsewhere, bertline = _elsewhere(config), program("bertline")
     yield f"{bertline} predict{elsewhere} {_example(config, summary)}", "ask the pushed model"
+    yield f"{bertline} serve{elsewhere}", f"or try it in a browser, on http://localhost:{REST_PORT}/"
     yield f"{bertline} ui{elsewhere}", "curves, slices and the confusion matrix, beside other runs"
     if longer := _longer(config, started, summary):
         yield longer

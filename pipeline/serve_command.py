@@ -7,6 +7,7 @@ the embedded server and the real one take alike.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from pipeline.errors import BertlineError
 if TYPE_CHECKING:
     from tensorflow_serving.config import model_server_config_pb2
 
-    from serving.settings import Batching, ServerSettings
+    from serving.settings import Batching, ServerSettings, TryPage
 
 ENGINES = ("embedded", "binary", "docker")
 
@@ -145,6 +146,7 @@ PORT = click.IntRange(0, 65535)
 )
 @_switch("enable_batching", None, "Run requests together. [default: only for what was pushed last]")
 @click.option("--batching_parameters_file", metavar="FILE", help="How: BatchingParameters.")
+@_switch("page", None, "A page for a browser on the REST port. [default: only where --host is this machine alone]")
 @click.option("--monitoring_config_file", metavar="FILE", help="Where Prometheus asks: a MonitoringConfig.")
 @click.option("--ssl_config_file", metavar="FILE", help="Keys for TLS: an SSLConfig.")
 @click.option(
@@ -217,6 +219,7 @@ def serve(**flags: Any) -> None:
     Ask it:
     curl -d '{"instances": ["A film to remember."]}' http://localhost:8501/v1/models/NAME:predict
     curl http://localhost:8501/v1/models/NAME
+    or try it in a browser, on http://localhost:8501/: type, paste or drop a table, and ask why (--page=false: no page)
 
     \b
     --engine embedded   in this process: the same protocol, nothing to install
@@ -249,6 +252,7 @@ def settings_of(flags: Mapping[str, Any]) -> ServerSettings:
         rest_timeout_seconds=flags["rest_api_timeout_in_ms"] / 1000,
         root=_absolute(flags["root"]),
         batching=_batching(flags),
+        page=_page(flags),
         prometheus_path=read_monitoring(monitoring) if monitoring else PROMETHEUS_PATH,
         tls=read_tls(keys) if keys else None,
         poll_seconds=float(flags["file_system_poll_wait_seconds"]),
@@ -282,6 +286,22 @@ def _models(flags: Mapping[str, Any]) -> model_server_config_pb2.ModelServerConf
         if flags[flag]:
             _note(f"--{flag} is ignored: --model_config_file names the models.")
     return read_models(path)
+
+
+def _page(flags: Mapping[str, Any]) -> TryPage | None:
+    """For this machine unless it is asked for: whoever reaches the page may ask every model, as over REST, and why."""
+    from serving.ports import is_loopback
+    from serving.settings import TryPage
+
+    wanted = flags["page"]
+    if flags["engine"] != "embedded" or not flags["rest_api_port"]:
+        if wanted:
+            missing = "the real server has none" if flags["engine"] != "embedded" else "there is no --rest_api_port"
+            _note(f"--page is ignored: {missing}.")
+        return None
+    if not (is_loopback(flags["host"]) if wanted is None else wanted):
+        return None
+    return TryPage(explainer=(sys.executable, "-m", "pipeline.explain.lines"))
 
 
 def _require_within_reach(settings: ServerSettings) -> None:

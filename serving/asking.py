@@ -232,13 +232,14 @@ def available(versions: Sequence[VersionStatus]) -> list[int]:
 def metadata_of(reply: Any) -> Metadata:
     packed = MESSAGES["SignatureDefMap"].FromString(reply.metadata[_SIGNATURES].value)
     signatures = {
-        name: Signature(_specs(found.inputs), _specs(found.outputs), found.method_name)
+        name: Signature(specs_of(found.inputs), specs_of(found.outputs), found.method_name)
         for name, found in sorted(packed.signature_def.items())
     }
     return Metadata(signatures, _version(reply))
 
 
-def _specs(infos: Any) -> dict[str, TensorSpec]:
+def specs_of(infos: Any) -> dict[str, TensorSpec]:
+    """The tensors of a signature, told by messages of either making."""
     return {name: _spec(info) for name, info in sorted(infos.items())}
 
 

@@ -1,8 +1,9 @@
-"""Ports: whether one is free, and which one is."""
+"""Ports: whether one is free, and which one is; and which addresses are this machine's own."""
 
 from __future__ import annotations
 
 import errno
+import ipaddress
 import socket
 from collections.abc import Mapping
 
@@ -46,3 +47,17 @@ def _told(error: OSError, host: str, flag: str, port: int) -> str:
     if error.errno == errno.EACCES:
         return f"{flag} {port}: only the administrator may listen there; give a port of 1024 or more."
     return f"--host {host} is not an address of this machine ({error.strerror}); give one of its own, or 0.0.0.0 for all."
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address is this machine's own, which no other machine reaches.
+
+    >>> [is_loopback(host) for host in ("localhost", "127.0.0.1", "::1", "0.0.0.0", "localhost.evil.example", "")]
+    [True, True, True, False, False, False]
+    """
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

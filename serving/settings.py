@@ -8,6 +8,7 @@ from pathlib import Path
 from tensorflow_serving.config import model_server_config_pb2
 
 MEGABYTE = 1 << 20
+REST_PORT = 8501
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,18 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class TryPage:
+    """A page for a browser, on REST's port, to try the models on. Only the embedded server has it."""
+
+    explainer: tuple[str, ...] = ()
+    """The command of a process that explains answers, one for each line of JSON; without it the page explains none."""
+    explain_seconds: float = 120.0
+    """So long an explanation may take, with the start of its process; then that process is ended."""
+    idle_seconds: float = 600.0
+    """It holds a model of its own in memory, and is ended when nobody has asked it for so long."""
+
+
+@dataclass(frozen=True)
 class ServerSettings:
     """Everything that the flags of `bertline serve` say."""
 
@@ -77,7 +90,7 @@ class ServerSettings:
     host: str = "127.0.0.1"
     port: int = 8500
     """Of gRPC; 0 takes any that is free."""
-    rest_api_port: int | None = 8501
+    rest_api_port: int | None = REST_PORT
     """None: there is no REST."""
     rest_timeout_seconds: float = 30.0
     """The deadline of a REST request, which cannot bring one."""
@@ -85,6 +98,8 @@ class ServerSettings:
     """A reload may name models under this folder only. None: it may change policies and labels, and no path."""
     batching: Batching | None = None
     """None: each request runs by itself."""
+    page: TryPage | None = None
+    """None: what TensorFlow Serving does not know is not found, in a browser too."""
     prometheus_path: str | None = "/monitoring/prometheus/metrics"
     tls: Tls | None = None
     poll_seconds: float = 1.0

@@ -22,6 +22,8 @@ from pipeline.errors import BertlineError
 Baseline = Literal["pad", "mask", "zero"]
 _TOKENS_AT_ONCE = 2048
 _MOST_WINDOWS = 8
+OF_ATTENTION = "attention"
+"""A note that begins so is of no use to those who are not shown the heads."""
 
 
 class Explainer:
@@ -50,13 +52,20 @@ class Explainer:
         self._ask, self._readable, self._tokenize, self._write = ask, readable, tokenize, write
 
     def explain(
-        self, texts: Texts, *, label: str | None = None, word: str | None = None, baseline: Baseline = "pad"
+        self,
+        texts: Texts,
+        *,
+        label: str | None = None,
+        word: str | None = None,
+        start: int | None = None,
+        baseline: Baseline = "pad",
     ) -> Explanation:
         """Explains the answer to one row of texts.
 
         Args:
           label: what is explained in place of what was answered: a class, a tag, a piece, an ending, a part of the text.
           word: the word, [MASK] or word of the translation that is explained, or its number.
+          start: of a model that tags, where the word begins in the text, in characters: it may stand there several times.
           baseline: the vector that each piece of a text begins as, on the way along which gradients are taken. [PAD] is the
             one piece that stands in no text, so that no model has learned to read something into it, and every vocabulary
             has it. [CLS] and [SEP] stay as they are, and so does [MASK], the question itself.
@@ -78,6 +87,7 @@ class Explainer:
             (context.target or context.text).vocab,
             label,
             word,
+            start,
         )
         targets = targets_of(self._task.name, asked)
         rows = {target.row: request.row(target.row) for target in targets[:_MOST_WINDOWS]}
@@ -149,10 +159,8 @@ def _notes(request: Request, attributions: Sequence[Attribution], targets: int) 
                 f" {TOLERANCE:g}, after {found.gradients:,} gradients; do not rely on small values."
             )
     if request.windows > 1:
-        yield (
-            f"the text was read in {request.windows} windows; words are explained in those that gave the answer, and"
-            " attention is that of the first of these."
-        )
+        yield (f"the text was read in {request.windows} windows; words are explained in those that gave the answer.")
+        yield f"{OF_ATTENTION} is that of the first of these windows."
         if targets > len(attributions):
             yield f"{len(attributions)} of {targets} windows with words to explain are shown; --word chooses one."
         return

@@ -46,9 +46,15 @@ class Answered(NamedTuple):
     """What is to be explained in place of what was answered."""
     word: str | None = None
     """Where: a word, or its number."""
+    start: int | None = None
+    """Or where a word begins, in characters."""
 
-    def place(self, words: Sequence[str], what: str) -> int | None:
-        """Which of some words is asked for, by itself or by its number from 1; None where none is."""
+    def place(self, words: Sequence[str], what: str, starts: Sequence[int] = ()) -> int | None:
+        """Which of some words is asked for, by itself, by its number from 1 or by where it begins; None where none is."""
+        if self.start is not None:
+            if self.start in starts:
+                return list(starts).index(self.start)
+            raise BertlineError(f"no {what} begins at character {self.start}; name one that does.")
         if self.word is None:
             return None
         if self.word in words:

@@ -26,7 +26,7 @@ def targets_of(task: str, asked: Answered) -> list[Target]:
     """One number, but for a span, which has two ends, and for texts that are read in several windows."""
     if asked.label is not None and task in _WITHOUT_LABEL:
         raise BertlineError(f"--label: a model of the task {task} does not choose; leave it out.")
-    if asked.word is not None and task not in _WITH_WORD:
+    if (asked.word is not None or asked.start is not None) and task not in _WITH_WORD:
         raise BertlineError(f"--word: a model of the task {task} answers for the whole text; leave it out.")
     return OF_TASKS[task](asked)
 
@@ -76,7 +76,7 @@ def _tagging(asked: Answered) -> list[Target]:
     where = np.argwhere(batch["word_positions_mask"] & (batch["word_chosen"] == 1)).tolist()  # in the order of the words
     spans = zip(batch["word_start_chars"][0], batch["word_end_chars"][0], strict=True)
     words = [asked.texts[0][start:end] for start, end in spans]
-    at = asked.place(words, "word of the text")
+    at = asked.place(words, "word of the text", batch["word_start_chars"][0].tolist())
     if at is not None:
         tag = given[at] if asked.label is None else known(asked.label, asked.labels, "the model knows no such tag")
         return [_tags_of_window(f"{words[at]} as {asked.labels[tag]}", batch, where[at][0], [(where[at][1], tag)])]

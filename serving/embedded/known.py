@@ -60,3 +60,5 @@ class Lease:
     model: str
     version: int
     servable: Servable
+    folder: Path | None = None
+    """Where it was loaded from."""

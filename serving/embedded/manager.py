@@ -86,7 +86,7 @@ class Manager:
             version.leases += 1
         try:
             assert version.servable is not None
-            yield Lease(spec.name, version.number, version.servable)
+            yield Lease(spec.name, version.number, version.servable, version.folder)
         finally:
             with self._changed:
                 version.leases -= 1

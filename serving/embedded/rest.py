@@ -18,6 +18,7 @@ from serving.embedded.errors import Call, RequestError
 from serving.embedded.rest_answers import Refused, Reply, Service, answer, refusal
 from serving.embedded.rest_connections import IDLE_SECONDS, Connection, Listener, tls_context
 from serving.embedded.rest_replies import error_reply
+from serving.embedded.try_page.routes import Routes
 from serving.settings import ServerSettings
 
 __all__ = ["Door", "Reply", "Service", "answer"]
@@ -50,8 +51,10 @@ class Door:
         settings: ServerSettings,
         render_metrics: Callable[[], bytes] | None = None,
         refused: Refused = lambda model, code, api: None,
+        page: Routes | None = None,
     ) -> None:
         self._service, self._settings, self._render, self._refused = service, settings, render_metrics, refused
+        self._page = page
         self._limits = settings.limits
         self._running = 0  # requests that are being answered; the event loop's thread alone counts
         self._pool: ThreadPoolExecutor | None = None
@@ -127,7 +130,7 @@ class Door:
         except Exception:
             _log.exception("%s %s", scope["method"], scope["path"])
             reply = Reply(500, error_reply("Internal error"))
-        headers = {"content-type": reply.content_type, "content-length": str(len(reply.body))}
+        headers = {"content-type": reply.content_type, "content-length": str(len(reply.body)), **reply.headers}
         if close:
             headers["connection"] = "close"
         fields = [(name.encode(), value.encode()) for name, value in headers.items()]
@@ -154,11 +157,15 @@ class Door:
         """In a thread; meanwhile it is noticed if the client leaves, and the thread may ask for it."""
         path, query = scope["raw_path"].decode(), scope["query_string"].decode()
         gone = threading.Event()
-        deadline = time.monotonic() + self._settings.rest_timeout_seconds
-        call = Call(entrypoint="REST", deadline=deadline, is_cancelled=gone.is_set)
-        asked = self._service, scope["method"], f"{path}?{query}" if query else path, body, call
+        of_page = self._page if self._page and self._page.has(scope["path"]) else None
+        seconds = of_page.seconds if of_page else self._settings.rest_timeout_seconds
+        call = Call(entrypoint="REST", deadline=time.monotonic() + seconds, is_cancelled=gone.is_set)
         run = asyncio.get_running_loop().run_in_executor
-        work = run(self._pool, answer, *asked, self._limits, self._refused)
+        if of_page:
+            work = run(self._pool, of_page.answer, scope["method"], scope["path"], dict(scope["headers"]), body, call)
+        else:
+            asked = self._service, scope["method"], f"{path}?{query}" if query else path, body, call
+            work = run(self._pool, answer, *asked, self._limits, self._refused)
         watch = asyncio.ensure_future(_watch(receive, gone))
         try:
             return await work

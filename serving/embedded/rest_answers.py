@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 from urllib.parse import unquote
 
@@ -84,6 +85,8 @@ class Reply(NamedTuple):
     status: int
     body: bytes
     content_type: str = "application/json"
+    headers: Mapping[str, str] = MappingProxyType({})
+    """Further ones."""
 
 
 LIMITS = Limits()

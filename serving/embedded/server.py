@@ -25,6 +25,7 @@ from serving.embedded.monitoring import Monitoring
 from serving.embedded.request_log import RequestLog
 from serving.embedded.servable import Servable
 from serving.embedded.service import Service
+from serving.embedded.try_page.routes import Routes
 from serving.settings import ServerSettings
 
 
@@ -45,10 +46,12 @@ class Server:
             self._polling = ConfigPolling(settings.model_config_file, settings.config_poll_seconds, self.manager.reload)
         self._grpc = grpc_door.Door(self.service, settings)
         self._rest: rest.Door | None = None
+        self._page: Routes | None = None
         if settings.rest_api_port is not None:
             # What the door refuses by itself never reaches the service, which counts the rest.
             refused = lambda model, code, api: self.monitoring.request(model, code, api, "REST", 0.0)  # noqa: E731
-            self._rest = rest.Door(self.service, settings, self.monitoring.render, refused)
+            self._page = Routes(self.manager, settings.page, settings.host) if settings.page else None
+            self._rest = rest.Door(self.service, settings, self.monitoring.render, refused, self._page)
 
     @property
     def port(self) -> int:
@@ -85,6 +88,8 @@ class Server:
         doors = [threading.Thread(target=self._grpc.stop, args=(grace,))]
         if self._rest:
             doors.append(threading.Thread(target=self._rest.stop, args=(grace,)))
+        if self._page:
+            self._page.stop()  # an explanation takes longer than others wait for
         for door in doors:
             door.start()
         for door in doors:
@@ -166,7 +171,11 @@ def _announcement(server: Server, settings: ServerSettings) -> list[str]:
     secured = " with TLS" if settings.tls else ""
     lines.append(f"gRPC on {settings.host}:{server.port}{secured}")
     if server.rest_port is not None:
-        lines.append(f"REST on {'https' if settings.tls else 'http'}://{settings.host}:{server.rest_port}/v1/models/NAME")
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        address = f"{'https' if settings.tls else 'http'}://{host}:{server.rest_port}"
+        lines.append(f"REST on {address}/v1/models/NAME")
+        if settings.page:
+            lines.append(f"page to try the models on: {address}/")
     return lines
 
 

@@ -232,6 +232,13 @@ def test_the_tag_of_a_word_is_explained_by_its_log_odds(explained, crf):
             explainer.explain(text, label="B-PER")
         with pytest.raises(BertlineError, match="--word '4': it is no word of the text"):
             explainer.explain(text, word="4")
+        twice = {"text": b"un cafe un"}
+        by_place, by_number = (
+            explainer.explain(twice, label="B-PER", **given).attributions[0] for given in ({"start": 8}, {"word": "3"})
+        )
+        assert by_place.name == "un as B-PER" and by_place.words.tolist() == by_number.words.tolist()
+        with pytest.raises(BertlineError, match="no word of the text begins at character 1"):
+            explainer.explain(twice, start=1)
 
 
 def test_both_ends_of_another_part_of_the_text_can_be_explained(explained):

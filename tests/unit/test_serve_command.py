@@ -83,7 +83,30 @@ def test_without_flags_the_last_pushed_model_is_served_in_batches(start, workspa
 
 def test_defaults_of_the_flags_are_those_of_the_settings(start):
     settings = start().settings
-    assert settings == ServerSettings(settings.models, batching=Batching())
+    assert settings == ServerSettings(settings.models, batching=Batching(), page=settings.page)
+
+
+@pytest.mark.parametrize(
+    ("flags", "is_there"),
+    [
+        ([], True),
+        (["--host=localhost"], True),
+        (["--host=::1"], True),
+        (["--host=0.0.0.0"], False),
+        (["--host=0.0.0.0", "--page"], True),
+        (["--page=false"], False),
+        (["--rest_api_port=0"], False),
+        (["--engine=binary"], False),
+    ],
+)
+def test_a_page_is_there_for_this_machine_alone_unless_it_is_asked_for(start, flags, is_there):
+    started = start(*flags)
+    assert (started.settings.page is not None) is is_there and not started.notes
+
+
+def test_a_page_that_cannot_be_there_is_told(start):
+    assert "--page is ignored: the real server has none" in start("--page", "--engine=docker").notes
+    assert "--page is ignored: there is no --rest_api_port" in start("--page", "--rest_api_port=0").notes
 
 
 def test_a_command_line_of_tensorflow_serving_moves_over(start, workspace):
