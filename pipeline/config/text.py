@@ -40,9 +40,6 @@ class TextConfig(Frozen):
     maximum. `auto` chooses by the lengths of the training examples. Of the tasks classification, multilabel and regression
     (two texts: no windows), similarity and matching (no windows, and `auto` cuts). Tagging and answering always read
     windows, all others cut."""
-    max_windows: int = Field(default=8, ge=2, le=64)
-    """Windows that `long: windows` reads of a text at most, which bounds memory and time; what a longer text has in its
-    middle is left out."""
     joined: bool = False
     """Keep in the pieces which words stood together without a space, so that a text can be written again as it was; set for
     a task that writes texts."""
@@ -50,6 +47,9 @@ class TextConfig(Frozen):
     """Of the task translation: a vocabulary of its own for each of the two languages, in place of one for both."""
     window_step: int | None = Field(default=None, ge=1, le=512)
     """Tokens from one window of a long text to the next; half of a window by default."""
+    max_windows: int = Field(default=8, ge=2, le=64)
+    """Windows that `long: windows` reads of a text at most, which bounds memory and time; what a longer text has in its
+    middle is left out."""
 
     @model_validator(mode="after")
     def _second_is_separate(self) -> TextConfig:

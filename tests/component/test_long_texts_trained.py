@@ -58,10 +58,11 @@ def trained(folder, longest, text=TEXT, **training):
         result = trainer.train_and_export(
             TASK, name="long", text=text, pretraining=PretrainingConfig(), labels=LABELS, columns={"text": "text"},
             model=ModelConfig(layers=1, hidden=16, heads=2, intermediate=32, dropout=0.0, pooling="mean"),
-            settings=TrainingConfig(**{"epochs": 4, "batch_size": 16, "learning_rate": 5e-3, "buckets": (8, 16), **training}),
+            settings=TrainingConfig(epochs=4, batch_size=16, learning_rate=5e-3, buckets=(8, 16), **training),
             vocab_path=vocab, feature_spec=SPEC, train_files=[str(folder / "train.gz")],
             eval_files=[str(folder / "eval.gz")], raw_files=[str(folder / "raw-eval.gz")], samples=1,
-            checkpoint_folder=folder / "checkpoints", model_folder=str(folder / "model"), history_folder=str(folder / "run"),
+            checkpoint_folder=folder / "checkpoints", model_folder=str(folder / "model"),
+            history_folder=str(folder / "run"),
         )  # fmt: skip
     return result, heard
 
