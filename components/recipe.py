@@ -14,7 +14,7 @@ from models.inputs import Corpus, read_lengths
 from models.long_texts import choose_long, left_open
 from models.pooled import PAIR, poolings, sliding_of
 from models.probing import Probe, probe
-from models.recipe import choose
+from models.recipe import choose, parts_of_windows
 from models.task import Context, Task
 from pipeline.config import ModelConfig, Pooling, TextConfig, TrainingConfig
 from pipeline.storage import at_hand
@@ -73,6 +73,7 @@ def prepare(
     rows: Corpus,
     evaluated: int,
     before: Mapping[str, str] | None = None,
+    replicas: int = 1,
 ) -> Prepared:
     """Chooses what the config leaves to the data, and says so.
 
@@ -80,6 +81,7 @@ def prepare(
       encoder: () -> the checkpoint's encoder, or a fresh one.
       evaluated: evaluation examples.
       before: the reasons of what has been chosen already.
+      replicas: copies of the model that a batch is dealt out to.
     """
     reasons = dict(before or {})
     found, why = None, "as the config says"
@@ -119,6 +121,12 @@ def prepare(
             probed=found is not None,
         )
         settings, reasons = chosen.settings, {**reasons, **chosen.reasons}
+    sliding = sliding_of(context)
+    if sliding and settings.accumulate == 1:
+        parts = parts_of_windows(settings.batch_size, sliding.most, replicas)
+        settings = settings.model_copy(update={"accumulate": parts})
+        most = sliding.most * settings.batch_size // parts
+        reasons["accumulate"] = f"{parts}  (parts of a batch, to save memory: each has up to {most} windows)"
     for name, reason in reasons.items():
         events.emit(events.Note(f"{name} {reason}"))
     return Prepared(settings=settings, context=replace(context, pooling=pooling), probe=found, reasons=reasons)

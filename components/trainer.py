@@ -182,7 +182,8 @@ def train_and_export(
     def fresh_encoder() -> Any:
         return make_encoder(model, encoder.vocab_size, settings.seed)
 
-    prepared = prepare(task, context, model, settings, fresh_encoder, train_rows, len(eval_rows), why_long)
+    replicas = join(settings.devices).replicas
+    prepared = prepare(task, context, model, settings, fresh_encoder, train_rows, len(eval_rows), why_long, replicas)
     settings, context = prepared.settings, prepared.context
     result = training.train(
         lambda: prepared.begin(make_model(task, context, model, settings.seed)),

@@ -19,6 +19,8 @@ from pipeline.config import Long, Pooling
 PAIR: Pooling = "pair"
 TOGETHER: tuple[Pooling, ...] = ("pooler", "cls", "mean")
 """Poolings of one pass over all that a request has: the two texts of a pair see each other."""
+WINDOWS_AT_ONCE = 64
+"""That are read together where nothing is learned: as many as the evaluator has examples at once, by memory."""
 LONG: tuple[Long, ...] = ("auto", "cut", "head_tail", "windows")
 """The ways in which a long text may be read."""
 
@@ -116,19 +118,9 @@ def _encoded(encoder: Encoder, given: Mapping[str, Any], **options: Any) -> tf.T
 def pool(pooling: Pooling, encoder: Encoder, states: tf.Tensor, given: Mapping[str, tf.Tensor]) -> tf.Tensor:
     """[batch, seq, hidden] -> [batch, width(pooling, hidden)]; for `pair`, u, v, |u - v| and u * v.
 
-    Windows are put together by the maximum of each number: what one of them shows is not thinned out by all the others, and
-    Sun et al. (arXiv 1905.05583) found it better than the mean. None is short: the last one overlaps more.
-
     Args:
       given: what the encoder has read.
     """
-    found = _pooled(pooling, encoder, states, given)
-    if "rows" not in given:
-        return found
-    return tf.cast(tf.math.segment_max(tf.cast(found, tf.float32), given["rows"]), found.dtype)
-
-
-def _pooled(pooling: Pooling, encoder: Encoder, states: tf.Tensor, given: Mapping[str, tf.Tensor]) -> tf.Tensor:
     if pooling == "pooler":
         return encoder.pool(states)
     if pooling == "cls":
@@ -144,6 +136,41 @@ def _mean(states: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(states * tokens, axis=1) / tf.maximum(tf.reduce_sum(tokens, axis=1), 1.0)
 
 
+def _pooled(encoder: Encoder, given: Mapping[str, tf.Tensor], of: Sequence[Pooling], **options: bool) -> list[tf.Tensor]:
+    """What the encoder is given, read and pooled: a vector for each text and pooling.
+
+    The vectors of a text's windows are put together by the maximum of each number: what one of them shows is not thinned
+    out by all the others, and Sun et al. (arXiv 1905.05583) found it better than the mean. No window is much shorter than
+    others: the last one has at least as many tokens as overlap.
+    """
+
+    def read(given: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
+        states = _encoded(encoder, given, **options)
+        return [pool(pooling, encoder, states, given) for pooling in of]
+
+    if "rows" not in given:
+        return read(given)
+
+    def read_windows(given: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
+        return [tf.cast(found, tf.float32) for found in read(given)]
+
+    def read_further(begin: tf.Tensor, found: list[tf.Tensor]) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        end = begin + WINDOWS_AT_ONCE
+        more = read_windows({name: value[begin:end] for name, value in given.items()})
+        return end, [tf.concat(pair, axis=0) for pair in zip(found, more, strict=True)]
+
+    if options.get("training"):  # where `training.accumulate` says how many there are, and a loop would keep all it saves
+        found = read_windows(given)
+    else:
+        count, widths = tf.size(given["rows"]), [width(pooling, encoder.size.hidden) for pooling in of]
+        none = [tf.zeros([0, wide]) for wide in widths]
+        shapes = tf.TensorShape([]), [tf.TensorShape([None, wide]) for wide in widths]
+        _, found = tf.while_loop(
+            lambda begin, _: begin < count, read_further, (tf.constant(0), none), shapes, parallel_iterations=1
+        )
+    return [tf.math.segment_max(vectors, given["rows"]) for vectors in found]
+
+
 def vectors(
     encoder: Encoder, batch: Mapping[str, tf.Tensor], of: Sequence[Pooling], sliding: Sliding | None = None
 ) -> dict[Pooling, tf.Tensor]:
@@ -153,8 +180,7 @@ def vectors(
         chosen = [pooling for pooling in of if (pooling != PAIR) is together]
         if chosen:
             given = read_by_encoder(chosen[0], batch, sliding)
-            states = _encoded(encoder, given)
-            found |= {pooling: pool(pooling, encoder, states, given) for pooling in chosen}
+            found |= dict(zip(chosen, _pooled(encoder, given, chosen), strict=True))
     return found
 
 
@@ -188,8 +214,9 @@ class PooledHead(keras.Model):
 
     def call(self, batch: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:  # [batch, outputs]
         given = read_by_encoder(self.pooling, batch, self.sliding)
-        states = _encoded(self.encoder, given, training=training, first_only=self.pooling in ("pooler", "cls"))
-        return self.head(self.dropout(pool(self.pooling, self.encoder, states, given), training=training))
+        first_only = self.pooling in ("pooler", "cls")
+        (found,) = _pooled(self.encoder, given, [self.pooling], training=training, first_only=first_only)
+        return self.head(self.dropout(found, training=training))
 
 
 def make_head(outputs: int, encoder: Encoder, context: Context, dropout: float, seed: int) -> PooledHead:
@@ -201,11 +228,11 @@ def _attend(model: PooledHead, batch: Mapping[str, Any]) -> dict[str, list[Any]]
     """By the tokens of the batch: what looks at the second text's [CLS] is shown to look at the one that is there. Of a
     text in windows, by those of the first one."""
     given = read_by_encoder(model.pooling, batch, model.sliding)
-    rows = given.pop("rows", None)
-    found = list(model.encoder.inspect(**given).attentions)
-    if rows is not None:
+    if model.sliding:
+        rows = given.pop("rows")
         is_first = tf.concat([tf.ones_like(rows[:1], tf.bool), rows[1:] != rows[:-1]], axis=0)
-        return {"encoder": [tf.boolean_mask(layer, is_first) for layer in found]}
+        given = {name: tf.boolean_mask(value, is_first) for name, value in given.items()}
+    found = list(model.encoder.inspect(**given).attentions)
     if model.pooling == PAIR:
         _, first = _lengths(batch)
         places = _places(batch)

@@ -114,8 +114,7 @@ def vectors_of(
         return vectors(encoder, batch, poolings, sliding)
 
     buckets = range(8, 513, 8)
-    at_once = _BATCH if sliding is None else max(1, _BATCH // sliding.most)
-    planned = inputs.plan(rows.lengths, at_once, tuple(buckets), seed=None)
+    planned = inputs.plan(rows.lengths, _BATCH, tuple(buckets), seed=None)
     plain = inputs.Corpus(rows.values, rows.starts, {}, rows.others)
     found = {name: np.zeros((len(rows), width(name, encoder.size.hidden)), np.float32) for name in poolings}
     for batch, places in zip(inputs.batches(plain, planned, None), planned, strict=True):

@@ -49,7 +49,7 @@ class TextConfig(Frozen):
     """Tokens from one window of a long text to the next; half of a window by default."""
     max_windows: int = Field(default=8, ge=2, le=64)
     """Windows that `long: windows` reads of a text at most, which bounds memory and time; what a longer text has in its
-    middle is left out."""
+    middle is left out. A training works through a batch of them in parts, see `training.accumulate`."""
 
     @model_validator(mode="after")
     def _second_is_separate(self) -> TextConfig:

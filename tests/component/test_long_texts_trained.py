@@ -67,12 +67,9 @@ def trained(folder, longest, text=TEXT, **training):
     return result, heard
 
 
-def test_windows_are_chosen_told_trained_and_served(tmp_path):
-    result, heard = trained(tmp_path, 22)
-    said = "long windows  (240 of 240 training examples have more than 16 tokens; each is read in windows of 8"
-    assert any(line.startswith(said) for line in heard), heard
-    told = json.loads((tmp_path / "run" / "recipe.json").read_text())
-    assert told["long"] == "windows" and told["reasons"]["long"].startswith("windows")
+@pytest.mark.full
+def test_windows_are_trained_exported_and_made_again(tmp_path):
+    result, _ = trained(tmp_path, 22)
     assert result.history[-1]["eval_accuracy"] > 0.95, "the last word is read"
     asked = [row["text"][0].encode() for row in rows(6, 3, 22)]
     task, context, model = rebuild(tmp_path / "model")  # as bertline prune and explain see it
@@ -83,17 +80,32 @@ def test_windows_are_chosen_told_trained_and_served(tmp_path):
     assert (served["label"].numpy() == [row["label"][0].encode() for row in rows(6, 3, 22)]).all()
 
 
-@pytest.mark.parametrize(("longest", "xla", "way"), [(22, True, "head_tail"), (6, False, "cut")])
-def test_others_are_chosen_where_windows_cannot_be_or_are_not_worth_it(tmp_path, monkeypatch, longest, xla, way):
+@pytest.mark.parametrize(
+    ("longest", "xla", "way", "said"),
+    [
+        (22, False, "windows", "have more than 16 tokens; each is read in windows of 8"),
+        (22, True, "head_tail", "have more than 8 tokens; a quarter"),
+        (6, False, "cut", ""),
+    ],
+)
+def test_how_long_texts_are_read_is_chosen_told_and_kept(tmp_path, monkeypatch, longest, xla, way, said):
     cards = []
     monkeypatch.setattr(trainer, "export_whole", lambda task, context, model, folder, card, **rest: cards.append(card))
     monkeypatch.setattr(trainer.training, "train", lambda *given, **settings: _untrained(*given, **settings))
     _, heard = trained(tmp_path, longest, xla=xla)
     assert cards[0]["text"]["long"] == way
-    assert any(line.startswith(f"long {way}") for line in heard) == (way != "cut")
+    told = json.loads((tmp_path / "run" / "recipe.json").read_text())
+    if said:
+        (line,) = (line for line in heard if line.startswith("long "))
+        assert line.startswith(f"long {way}  (240 of 240 training examples {said}")
+        assert told["long"] == way and f"long {told['reasons']['long']}" == line
+    assert ("long" in told) == bool(said)
+    parts = "accumulate 4  (parts of a batch, to save memory: each has up to 16 windows)"
+    assert (parts in heard) == (way == "windows")
 
 
 def _untrained(build, task, settings, phases, eval_rows, *, checkpoint_folder, **rest):
     checkpoint_folder.mkdir()
-    assert max(phases[0].rows.lengths.max(), eval_rows.lengths.max()) <= TEXT.seq_len
+    in_windows = settings.accumulate > 1
+    assert max(phases[0].rows.lengths.max(), eval_rows.lengths.max()) <= (17 if in_windows else TEXT.seq_len)
     return trainer.training.TrainingResult(model=build(), steps=0, resumed_at=0, kept_step=0, history=[])

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from explained_models import explainer_of
 
-from models import inputs, probing
+from models import inputs, pooled, probing
 from models.encoder import Encoder, EncoderSize
 from models.explaining.request import Request
 from models.head_importance import by_gradient
@@ -18,6 +18,7 @@ from models.inputs import padded
 from models.long_texts import check_long, choose_long, left_open
 from models.packing import Sliding
 from models.pooled import TOGETHER, as_chosen, sliding_of
+from models.recipe import parts_of_windows
 from models.task import Context, get_task
 from models.text import TextEncoder
 from models.training import train
@@ -39,6 +40,14 @@ def vocab(tmp_path_factory):
     path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
     path.write_text("".join(f"{piece}\n" for piece in VOCAB))
     return str(path)
+
+
+@pytest.fixture
+def eagerly():
+    """Tracing would take nearly all of the time; what is traced is trained below."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
 
 
 def context_of(vocab, long, keys=TEXT_KEYS[:1], **settings):
@@ -149,17 +158,19 @@ def test_windows_give_the_maximum_of_the_vectors_that_each_gives_alone(vocab, po
     np.testing.assert_allclose(model(batch_of(context, texts(40))), model(batch_of(context, [ends_of_text])), atol=1e-6)
 
 
-def test_padding_and_company_change_nothing_for_windows(vocab):
+def test_padding_and_company_change_nothing_for_windows(vocab, monkeypatch):
+    monkeypatch.setattr(pooled, "WINDOWS_AT_ONCE", 4)  # so that windows of one text are read in different turns
     context = context_of(vocab, "windows")
     model, given = model_of(context, "mean"), texts(2, 40, 7, 0, 12)
     together = model(batch_of(context, given))
     for row, text in enumerate(given):
         np.testing.assert_allclose(model(batch_of(context, [text]))[0], together[row], atol=1e-5)
+    np.testing.assert_allclose(model(batch_of(context, given), training=True), together, atol=1e-5)
     further = padded(TASK.request({"text": tf.constant(given)}, context), tf.constant(30))
     np.testing.assert_allclose(model(further), together, atol=1e-5)
 
 
-def test_the_probe_sees_the_vectors_of_windows(vocab):
+def test_the_probe_sees_the_vectors_of_windows(vocab, eagerly):
     context = context_of(vocab, "windows")
     model, asked = model_of(context, "mean"), {"text": tf.constant(texts(2, 11, 40, 7))}
     tokens = TASK.request(asked, context)["token_ids"]
@@ -168,7 +179,8 @@ def test_the_probe_sees_the_vectors_of_windows(vocab):
     np.testing.assert_allclose(model.head(found), model(padded({"token_ids": tokens})), atol=1e-5)
 
 
-def test_heads_are_masked_for_each_text_in_all_of_its_windows(vocab):
+def test_heads_are_masked_for_each_text_in_all_of_its_windows(vocab, monkeypatch, eagerly):
+    monkeypatch.setattr(pooled, "WINDOWS_AT_ONCE", 2)
     context = context_of(vocab, "windows")
     model, asked = model_of(context), batch_of(context, texts(11, 4))
     masks = np.ones((2, 2, 2), np.float32)
@@ -184,7 +196,7 @@ def test_heads_are_masked_for_each_text_in_all_of_its_windows(vocab):
 
 
 @pytest.mark.parametrize("way", ["head_tail", "windows"])
-def test_the_served_model_answers_raw_text_as_the_training_reads_what_transform_kept(vocab, way):
+def test_the_served_model_answers_raw_text_as_the_training_reads_what_transform_kept(vocab, way, eagerly):
     context, given = context_of(vocab, way), texts(40, 3, 90)
     model = model_of(context)
     stored = TASK.features({"text": tf.constant(given), "label": tf.constant(["no"] * 3)}, context_of(vocab, "auto"))
@@ -203,8 +215,10 @@ def test_what_looks_at_what_in_the_first_window_is_shown(vocab):
     np.testing.assert_allclose(found[1], alone[1], atol=1e-5)
 
 
-@pytest.mark.parametrize(("way", "said"), [("windows", "attention is that of the first"), ("head_tail", "")])
-def test_the_words_of_a_long_text_are_explained_wherever_they_are_read(vocab, way, said):
+@pytest.mark.parametrize(
+    ("way", "said"), [("windows", "attention is that of the first"), pytest.param("head_tail", "", marks=pytest.mark.full)]
+)
+def test_the_words_of_a_long_text_are_explained_wherever_they_are_read(vocab, way, said, eagerly):
     context, asked = context_of(vocab, way), {"text": texts(40)[0].encode()}
     found = explainer_of(TASK, context, model_of(context), asked).explain(asked)
     reading = found.attributions[0].reading
@@ -240,6 +254,14 @@ def test_the_lengths_of_the_training_examples_choose(longer, much_longer, settin
 def test_windows_are_as_far_apart_as_the_config_says_and_leave_nothing_out():
     assert Sliding.over(512, None, 8) == (510, 255, 8) and Sliding.over(512, None, 8).room == 510 + 7 * 255
     assert Sliding.over(16, 200, 2).room == 28
+
+
+def test_a_batch_of_windows_is_worked_through_in_equal_parts_on_each_device():
+    for batch_size, windows, replicas in ((32, 8, 1), (48, 5, 4), (30, 8, 2), (7, 8, 1), (2, 64, 1)):
+        parts = parts_of_windows(batch_size, windows, replicas)
+        assert batch_size % (parts * replicas) == 0 or parts == 1
+        TrainingConfig(batch_size=batch_size, accumulate=parts)
+    assert (parts_of_windows(32, 8, 1), parts_of_windows(48, 5, 4), parts_of_windows(2, 64, 1)) == (8, 4, 2)
 
 
 def test_a_way_that_a_task_does_not_have_is_refused_by_name():
