@@ -213,7 +213,7 @@ class TextEncoder(tf.Module):
         return first, packing.take(bare, rows, firsts, lengths - firsts - 1)
 
     def pack_one(self, text: Tokens) -> Tokens:
-        """[CLS] text [SEP], cut to `seq_len`; without segments, for there is one."""
+        """[CLS] text [SEP], shortened to `seq_len`; without segments, for there is one."""
         return {name: ragged for name, ragged in self.pack(text).items() if name != "segment_ids"}
 
     def windows(self, texts: Tokens, *, step: int, question: Tokens | None = None, max_question: int = 64) -> Windows:
