@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from components.baselines.data import MOST_EXAMPLES, ids_of, read_examples
 from models.inputs import OF_TOKENS, TOKENS, Corpus
+from models.pooled import sliding_of
 from models.probing import Probe, vectors_of
 from models.raw_examples import features_of, read_records
 from models.task import Context, Task, raw_features
@@ -26,7 +27,8 @@ def write_probe(path: str, found: Probe, task: Task, context: Context, encoder: 
       files: raw evaluation Examples.
     """
     rows = _corpus(task, context, read_records(files, MOST_EXAMPLES))
-    outputs = vectors_of(encoder, rows, (found.pooling,))[found.pooling] @ found.layer.kernel + found.layer.bias
+    outputs = vectors_of(encoder, rows, (found.pooling,), sliding_of(context))[found.pooling]
+    outputs = outputs @ found.layer.kernel + found.layer.bias
     measured = task.measure(tf.constant(outputs, tf.float32), {}, context)[next(iter(task.outputs.values())).prediction]
     raw = raw_features(task, context.text_keys)
     stream = io.BytesIO()

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from components import events
 from models.cluster import Cluster
-from models.inputs import Corpus
-from models.pooled import PAIR, poolings
+from models.inputs import Corpus, read_lengths
+from models.long_texts import choose_long, left_open
+from models.pooled import PAIR, poolings, sliding_of
 from models.probing import Probe, probe
-from models.recipe import choose
+from models.recipe import choose, parts_of_windows
 from models.task import Context, Task
-from pipeline.config import ModelConfig, Pooling, TrainingConfig
+from pipeline.config import ModelConfig, Pooling, TextConfig, TrainingConfig
 from pipeline.storage import at_hand
 
 _POOLING = "1_Pooling/config.json"
@@ -44,19 +45,45 @@ class Prepared:
         chosen = {name: getattr(self.settings, name) for name in self.settings.recipe}
         scores = {name: round(score, 6) for name, score in self.probe.scores.items()} if self.probe else {}
         told = {"settings": chosen, "reasons": dict(self.reasons), "pooling": self.context.pooling, "probe": scores}
-        return json.dumps(told, indent=1)
+        return json.dumps(told | ({"long": self.context.text.long} if "long" in self.reasons else {}), indent=1)
+
+
+def decide_long(
+    task: Task, text: TextConfig, texts: int, files: Sequence[str], feature_spec: Mapping[str, Any], *, xla: bool = False
+) -> tuple[TextConfig, Mapping[str, str]]:
+    """The settings with the way in which long texts are read, and the reason where there was something to choose.
+
+    Args:
+      texts: of an example.
+      files: transformed training examples.
+      xla: whether the training step is compiled, which windows cannot be.
+    """
+    if not left_open(task, text):
+        return text, {}
+    way = choose_long(read_lengths(files, feature_spec), text, windows=texts == 1 and not xla)
+    return text.model_copy(update={"long": way.long}), {"long": f"{way.long}  ({way.why})"} if way.why else {}
 
 
 def prepare(
-    task: Task, context: Context, model: ModelConfig, settings: TrainingConfig, encoder: Any, rows: Corpus, evaluated: int
+    task: Task,
+    context: Context,
+    model: ModelConfig,
+    settings: TrainingConfig,
+    encoder: Any,
+    rows: Corpus,
+    evaluated: int,
+    before: Mapping[str, str] | None = None,
+    replicas: int = 1,
 ) -> Prepared:
     """Chooses what the config leaves to the data, and says so.
 
     Args:
       encoder: () -> the checkpoint's encoder, or a fresh one.
       evaluated: evaluation examples.
+      before: the reasons of what has been chosen already.
+      replicas: copies of the model that a batch is dealt out to.
     """
-    reasons: dict[str, str] = {}
+    reasons = dict(before or {})
     found, why = None, "as the config says"
     given = model.pooling or (_pooling_of(model.checkpoint) if model.checkpoint and settings.recipe else None)
     if given and not model.pooling:
@@ -66,7 +93,9 @@ def prepare(
         tried = (given, PAIR) if PAIR in tried and not model.pooling else (given,)
     if _is_probed(task, model, settings):
         outputs = 1 if task.label == "number" else len(context.labels)
-        found = probe(encoder(), rows, task.linearly, outputs, poolings=tried, seed=settings.seed)
+        found = probe(
+            encoder(), rows, task.linearly, outputs, poolings=tried, sliding=sliding_of(context), seed=settings.seed
+        )
     if found and len(tried) > 1:
         others = ", ".join(f"{name} {score:.4f}" for name, score in found.scores.items())
         why = f"best for a linear model on frozen vectors, by {task.linearly.measure}: {others}"
@@ -92,6 +121,12 @@ def prepare(
             probed=found is not None,
         )
         settings, reasons = chosen.settings, {**reasons, **chosen.reasons}
+    sliding = sliding_of(context)
+    if sliding and settings.accumulate == 1:
+        parts = parts_of_windows(settings.batch_size, sliding.most, replicas)
+        settings = settings.model_copy(update={"accumulate": parts})
+        most = sliding.most * settings.batch_size // parts
+        reasons["accumulate"] = f"{parts}  (parts of a batch, to save memory: each has up to {most} windows)"
     for name, reason in reasons.items():
         events.emit(events.Note(f"{name} {reason}"))
     return Prepared(settings=settings, context=replace(context, pooling=pooling), probe=found, reasons=reasons)

@@ -10,7 +10,7 @@ import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ import tensorflow_transform as tft
 from components import events
 from components.checkpoint_mirror import checkpoints_at
 from components.probe_predictions import write_probe
-from components.recipe import prepare
+from components.recipe import decide_long, prepare
 from components.schema import labels_of
 from components.step_files import HISTORY, PROBE, RECIPE
 from components.trainer_cluster import train_as_chief
@@ -31,7 +31,9 @@ from models.cluster import Cluster
 from models.devices import join
 from models.encoder import Encoder, EncoderSize
 from models.held_out import scorer
+from models.long_texts import left_open
 from models.packed_rows import pack_rows
+from models.pooled import as_chosen
 from models.positive import Positive, choose_positive
 from models.skew import class_counts, class_weights
 from models.task import Context, Task, Tensors, expanded, get_task
@@ -137,6 +139,8 @@ def train_and_export(
       samples: how many of them.
     """
     check_deciding(task.name, deciding, len(labels))
+    was_open = left_open(task, text)
+    text, why_long = decide_long(task, text, len(columns), train_files, feature_spec, xla=settings.xla)
     encoder = TextEncoder.from_config(vocab_path, text)
     target = TextEncoder.from_config(target_vocab_path, text) if target_vocab_path not in (None, vocab_path) else encoder
     context = Context(
@@ -150,14 +154,19 @@ def train_and_export(
         target=target if task.label == "text" else None,
     )
 
+    def as_read(features: Tensors) -> Tensors:
+        return as_chosen(features, context) if was_open else features
+
     def corpus(files: Sequence[str], for_training: bool) -> inputs.Corpus:
         prepare = task.prepare(context, for_training) if task.prepare else None
-        expand = partial(expanded, task, context=context, training=True)
-        return replace(inputs.read_corpus(files, feature_spec, expand), prepare=prepare, counted=task.counted)
+        read = inputs.read_corpus(
+            files, feature_spec, lambda features: expanded(task, as_read(features), context, training=True)
+        )
+        return replace(read, prepare=prepare, counted=task.counted)
 
     @cache  # asked for after each epoch; the rows that are learned from are in memory too
     def held_out() -> list[Tensors]:
-        read = inputs.read_rows(eval_files, feature_spec, settings.batch_size)
+        read = inputs.read_rows(eval_files, feature_spec, settings.batch_size).map(inputs.as_it_is(as_read))
         return list(inputs.by_length(read, settings.batch_size))
 
     train_rows = corpus(train_files, True)
@@ -173,7 +182,8 @@ def train_and_export(
     def fresh_encoder() -> Any:
         return make_encoder(model, encoder.vocab_size, settings.seed)
 
-    prepared = prepare(task, context, model, settings, fresh_encoder, train_rows, len(eval_rows))
+    replicas = join(settings.devices).replicas
+    prepared = prepare(task, context, model, settings, fresh_encoder, train_rows, len(eval_rows), why_long, replicas)
     settings, context = prepared.settings, prepared.context
     result = training.train(
         lambda: prepared.begin(make_model(task, context, model, settings.seed)),

@@ -31,6 +31,7 @@ from components.schema import labels_of, read_schema
 from components.small import is_small, read_records
 from components.vocabulary import TARGET_VOCABULARY_FILE, VOCABULARY_FILE
 from models.inputs import as_numbers
+from models.long_texts import left_open
 from models.task import MISSING, Context, Raw, get_task, raw_features
 from models.text import TextEncoder
 from pipeline.config import TEXT_KEYS, TextConfig
@@ -65,7 +66,9 @@ class _Features(tf.Module):
         self._paths = {"text_encoder": custom_config["vocab_path"]}
         if task.label == "text" and text.separate:
             self._paths["target_encoder"] = custom_config["target_vocab_path"]
-        self._encoders = {name: TextEncoder.from_config(path, text) for name, path in self._paths.items()}
+        self._encoders = {
+            name: TextEncoder.from_config(path, text, undecided=left_open(task, text)) for name, path in self._paths.items()
+        }
         self.assets = [os.path.basename(path) for path in self._paths.values()]
         encoder = self._encoders["text_encoder"]
         target = self._encoders.get("target_encoder", encoder) if task.label == "text" else None

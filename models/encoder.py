@@ -165,6 +165,11 @@ class Encoder(keras.layers.Layer):
         finally:
             self._head_mask = None
 
+    def head_mask_of(self, rows: Any) -> Any:
+        """The head mask of `masking`, for windows of texts; `rows` says which text each is of."""
+        mask = self._head_mask
+        return mask if mask is None or len(mask.shape) == 2 else ops.take(mask, rows, axis=0)
+
     def pool(self, sequence: Any) -> Any:
         """The [CLS] state of a sequence output, through the tanh pooler: [batch, hidden]."""
         return self.pooler(sequence[:, 0])

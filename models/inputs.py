@@ -96,6 +96,12 @@ def read_rows(files: Sequence[str], feature_spec: Mapping[str, Any], batch_size:
     return dataset.batch(batch_size).map(as_it_is(parse)).prefetch(2)
 
 
+def read_lengths(files: Sequence[str], feature_spec: Mapping[str, Any]) -> np.ndarray:
+    """[rows]: the tokens of each, without keeping them."""
+    dataset = read_rows(files, {TOKENS: feature_spec[TOKENS]}, 1024)
+    return np.concatenate([np.zeros(0, np.int64), *(rows[TOKENS].row_lengths().numpy() for rows in dataset)])
+
+
 def by_length(batches: Iterable[Mapping[str, Any]], batch_size: int) -> Iterator[dict[str, Any]]:
     """The rows of some batches in new ones, from the shortest to the longest: little of them is padding."""
     read = list(batches)

@@ -33,6 +33,27 @@ class Windows(NamedTuple):
     """[windows] int32: the token of that row that the window begins with."""
 
 
+class Sliding(NamedTuple):
+    """How windows go over a long text."""
+
+    size: int
+    """Tokens of a window, without [CLS] and [SEP]."""
+    step: int
+    """Tokens from the begin of one to the begin of the next."""
+    most: int
+    """Windows that are read of a text at most."""
+
+    @classmethod
+    def over(cls, seq_len: int, step: int | None, most: int) -> Sliding:
+        """Args: seq_len: tokens of a window with [CLS] and [SEP]; step: half of a window by default."""
+        return cls(seq_len - 2, min(step or max(1, (seq_len - 2) // 2), seq_len - 2), most)
+
+    @property
+    def room(self) -> int:
+        """Tokens that all of them show."""
+        return self.size + (self.most - 1) * self.step
+
+
 def pack(parts: tuple[Tokens, ...], cls_id: int, sep_id: int) -> Tokens:
     """[CLS] first [SEP], or [CLS] first [SEP] second [SEP]."""
     # The layout is made once, as places in a pool that holds an opening, a closing for each part, and the parts' tokens.
@@ -135,6 +156,15 @@ def cut(tokens: Tokens, lengths: tf.Tensor) -> Tokens:
     """The first tokens of each row; `lengths` [rows] must not exceed what there is."""
     rows = tf.range(tf.size(lengths))
     return take(tokens, rows, tf.zeros_like(rows), lengths)
+
+
+def ends(tokens: Tokens, heads: tf.Tensor, tails: tf.Tensor) -> Tokens:
+    """The first tokens of each row and then its last; both together [rows] must not exceed what there is."""
+    lengths = tf.cast(tokens["token_ids"].row_lengths(), heads.dtype)
+    rows = tf.repeat(tf.range(tf.size(heads)), 2)
+    begins = tf.stack([tf.zeros_like(heads), lengths - tails], axis=1)
+    runs = take(tokens, rows, tf.reshape(begins, [-1]), tf.reshape(tf.stack([heads, tails], axis=1), [-1]))
+    return {name: tf.RaggedTensor.from_uniform_row_length(ragged, 2).merge_dims(1, 2) for name, ragged in runs.items()}
 
 
 def windows(tokens: Tokens, size: tf.Tensor, step: int) -> Windows:

@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from models import inputs
+from models.packing import Sliding
 from models.pooled import TOGETHER, vectors, width
 from pipeline.config import Pooling
 
@@ -65,12 +66,14 @@ def probe(
     outputs: int,
     *,
     poolings: Sequence[Pooling] = TOGETHER,
+    sliding: Sliding | None = None,
     seed: int = 0,
 ) -> Probe | None:
     """Learns the head; None where there is too little to compare by.
 
     Args:
       poolings: to choose from.
+      sliding: the windows that a long text is read in, if it is.
       seed: of which examples are taken where there are more than enough, and of which the poolings are compared by.
     """
     order = np.random.default_rng(seed).permutation(len(rows))[:MOST_EXAMPLES]
@@ -78,7 +81,7 @@ def probe(
     chosen[order] = True
     rows = rows.where(chosen)
     targets = rows.targets[linearly.target]
-    vectors = {name: _scaled(found) for name, found in vectors_of(encoder, rows, poolings).items()}
+    vectors = {name: _scaled(found) for name, found in vectors_of(encoder, rows, poolings, sliding).items()}
     shuffled = np.random.default_rng(seed + 1).permutation(len(rows))[:_TO_COMPARE]
     back = int(len(shuffled) * _HELD_BACK)
     seen, unseen = shuffled[back:], shuffled[:back]
@@ -101,12 +104,14 @@ def probe(
     return Probe(best, whole, {**scores, best: max(by_strength.values())}, len(rows))
 
 
-def vectors_of(encoder: Any, rows: inputs.Corpus, poolings: Sequence[Pooling]) -> dict[Pooling, np.ndarray]:
+def vectors_of(
+    encoder: Any, rows: inputs.Corpus, poolings: Sequence[Pooling], sliding: Sliding | None = None
+) -> dict[Pooling, np.ndarray]:
     """The vector of each row by each pooling: [rows, its width]."""
 
     @tf.function(reduce_retracing=True, autograph=False)
     def pooled(batch: dict[str, tf.Tensor]) -> dict[Pooling, tf.Tensor]:
-        return vectors(encoder, batch, poolings)
+        return vectors(encoder, batch, poolings, sliding)
 
     buckets = range(8, 513, 8)
     planned = inputs.plan(rows.lengths, _BATCH, tuple(buckets), seed=None)

@@ -86,6 +86,19 @@ def choose(
     return Chosen(settings.model_copy(update=values), {name: f"{value}  ({why})" for name, (value, why) in found.items()})
 
 
+def parts_of_windows(batch_size: int, windows: int, replicas: int) -> int:
+    """Parts that a batch of long texts is worked through in, so that each has no more windows than a batch has examples,
+    where it can be divided so.
+
+    >>> parts_of_windows(32, 8, 1), parts_of_windows(24, 8, 2), parts_of_windows(7, 8, 1)
+    (8, 4, 1)
+    """
+    parts = 1
+    while 2 * parts <= min(windows, batch_size) and batch_size % (2 * parts * replicas) == 0:
+        parts *= 2
+    return parts
+
+
 def _best_by(task: Task, classes: int, judged_by: str) -> tuple[str, str]:
     """The metric that the thresholds name first, where it is measured after an epoch: what decides about the model at the
     end should choose its best epoch. Of rare classes, nearly all examples are right at any epoch."""

@@ -15,6 +15,7 @@ from pipeline.config import (
     TEXT_KEYS,
     DecisionConfig,
     LabelKind,
+    Long,
     ModelConfig,
     Pooling,
     PretrainingConfig,
@@ -179,6 +180,9 @@ class Task:
     """(raw columns) -> `token_ids` (ragged) and everything else that is learned from. TensorFlow ops only."""
     request: Callable[[Mapping[str, Any], Context], Tensors]
     """(text columns) -> the same for a caller's texts, without targets."""
+    long: tuple[Long, ...] = ("cut",)
+    """How it may read a text that is longer than the encoder; none where it reads windows in any case. With `auto`, the
+    lengths of the training examples choose, see `models/long_texts.py`."""
     expand: Callable[[Tensors, Context, bool], Tensors] | None = None
     """(features, context, training) -> the features of what the model reads, where one row is several, as windows over a
     long text are. In training each is then a row of its own. Otherwise `answer` and `measure` put them together again, by

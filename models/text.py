@@ -15,10 +15,10 @@ import tensorflow_text as tf_text
 from models import packing
 from models.alignment import locate
 from models.joiner import JOINER
-from models.packing import Tokens, Windows
+from models.packing import Sliding, Tokens, Windows
 from models.vocabulary import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_PIECES, UNK, read_vocabulary
 from models.words import ASCII_CONTROLS, WordSplitter
-from pipeline.config import Reading, TextConfig
+from pipeline.config import Long, Reading, TextConfig
 from pipeline.errors import BertlineError
 
 
@@ -32,7 +32,9 @@ class TextEncoder(tf.Module):
       seq_len: ids that a packed row has at most, [CLS] and [SEP] included.
       strip_accents: whether accents are dropped; by default from uncased text only.
       reserved: further pieces that the reading `huggingface` keeps whole, like the special ones.
+      long: what `pack` keeps of a text that is longer; with `auto` all that any of the others may need.
       window_step: tokens from one window of a long text to the next; half of a window by default.
+      max_windows: windows that `long` reads of a text at most.
       joined: keep in the pieces which words stood together without a space, for `detokenize` to write them so.
 
     Example:
@@ -52,12 +54,15 @@ class TextEncoder(tf.Module):
         seq_len: int = 128,
         strip_accents: bool | None = None,
         reserved: tuple[str, ...] = (),
+        long: Long = "cut",
         window_step: int | None = None,
+        max_windows: int = 8,
         joined: bool = False,
     ):
         super().__init__(name="text_encoder")
-        self.reading, self.seq_len = reading, seq_len
+        self.reading, self.seq_len, self.long = reading, seq_len, long
         self.window_step = window_step or max(1, (seq_len - 2) // 2)
+        self.sliding = Sliding.over(seq_len, window_step, max_windows)
         self.vocab = read_vocabulary(vocab_path)
         self.vocab_size = len(self.vocab)
         self.pad_id, self.unk_id, self.cls_id, self.sep_id = map(self.vocab.index, (PAD, UNK, CLS, SEP))
@@ -85,7 +90,15 @@ class TextEncoder(tf.Module):
             raise BertlineError(f"{vocab_path}: no tokenizer can be made of these pieces: {error}") from None
 
     @classmethod
-    def from_config(cls, vocab_path: str, text: TextConfig) -> TextEncoder:
+    def from_config(cls, vocab_path: str, text: TextConfig, *, undecided: bool = False) -> TextEncoder:
+        """
+        Args:
+          undecided: whether the training is to see first how long the texts are; else `auto` cuts them.
+        """
+        if undecided:
+            long: Long = "auto" if text.long in ("auto", "windows") else text.long
+        else:
+            long = "cut" if text.long == "auto" else text.long
         return cls(
             vocab_path,
             lower=text.lower,
@@ -93,7 +106,9 @@ class TextEncoder(tf.Module):
             seq_len=text.seq_len,
             strip_accents=text.strip_accents,
             reserved=text.reserved,
+            long=long,
             window_step=text.window_step,
+            max_windows=text.max_windows,
             joined=text.joined,
         )
 
@@ -154,15 +169,51 @@ class TextEncoder(tf.Module):
         return {name: words.with_values(ragged).merge_dims(1, 2) for name, ragged in of_words.items()}
 
     def pack(self, first: Tokens, second: Tokens | None = None) -> Tokens:
-        """[CLS] first [SEP], or [CLS] first [SEP] second [SEP], cut to `seq_len`, the longer text first."""
+        """[CLS] first [SEP], or [CLS] first [SEP] second [SEP], shortened to `seq_len`, the longer text first."""
         lengths = first["token_ids"].row_lengths()
         if second is None:
-            return self._closed(packing.cut(first, tf.minimum(lengths, self.seq_len - 2)))
-        kept = packing.longest_first(lengths, second["token_ids"].row_lengths(), self.seq_len - 3, self.reading)
-        return self._closed(*(packing.cut(part, length) for part, length in zip((first, second), kept, strict=True)))
+            most = {"auto": self.undecided_room, "windows": self.sliding.room}.get(self.long, self.seq_len - 2)
+            return self._closed(self._shortened(first, tf.minimum(lengths, most)))
+        others = second["token_ids"].row_lengths()
+        if self.long == "auto":
+            # Which of the two is longer may decide about a token, and stays so.
+            longer = [tf.cast(one > other, one.dtype) for one, other in ((lengths, others), (others, lengths))]
+            kept = tuple(
+                tf.minimum(length, self.undecided_room + more)
+                for length, more in zip((lengths, others), longer, strict=True)
+            )
+        else:
+            kept = packing.longest_first(lengths, others, self.seq_len - 3, self.reading)
+        return self._closed(*(self._shortened(part, length) for part, length in zip((first, second), kept, strict=True)))
+
+    @property
+    def undecided_room(self) -> int:
+        """Tokens of a text that hold what any way of reading it needs, and show whether it is longer."""
+        return max(2 * self.seq_len, self.sliding.room + 1)
+
+    def _shortened(self, tokens: Tokens, kept: tf.Tensor) -> Tokens:
+        """So many tokens of each row, from where `long` says."""
+        if self.long == "cut":
+            return packing.cut(tokens, kept)
+        # A quarter from the begin: Sun et al. (arXiv 1905.05583) take 128 and 382 of 510.
+        tails = kept - (kept + 2) // 4 if self.long == "head_tail" else kept // 2
+        return packing.ends(tokens, kept - tails, tails)
+
+    def unpacked(self, tokens: Tokens) -> tuple[Tokens, ...]:
+        """The texts of what `pack` has put together, without [CLS] and [SEP]."""
+        bare = {name: ragged for name, ragged in tokens.items() if name != "segment_ids"}
+        lengths = tf.cast(tokens["token_ids"].row_lengths(), tf.int32)
+        firsts = lengths
+        if "segment_ids" in tokens:
+            firsts = lengths - tf.cast(tf.reduce_sum(tokens["segment_ids"], axis=1), tf.int32)
+        rows = tf.range(tf.size(lengths))
+        first = packing.take(bare, rows, tf.ones_like(rows), firsts - 2)
+        if "segment_ids" not in tokens:
+            return (first,)
+        return first, packing.take(bare, rows, firsts, lengths - firsts - 1)
 
     def pack_one(self, text: Tokens) -> Tokens:
-        """[CLS] text [SEP], cut to `seq_len`; without segments, for there is one."""
+        """[CLS] text [SEP], shortened to `seq_len`; without segments, for there is one."""
         return {name: ragged for name, ragged in self.pack(text).items() if name != "segment_ids"}
 
     def windows(self, texts: Tokens, *, step: int, question: Tokens | None = None, max_question: int = 64) -> Windows:

@@ -23,6 +23,7 @@ from components.transform import Transform
 from components.validation import DataGate, SchemaFromConfig
 from components.verdict import check_metrics
 from components.vocabulary import VocabularyGen
+from models.long_texts import check_long
 from models.task import as_learned, check_label, check_test, check_texts, check_training, get_task
 from models.tuning import check_deciding
 from pipeline.beam import beam_args
@@ -45,6 +46,8 @@ _OF_THE_LINE_ALONE = {
     "max_bad_share",
 }
 """Settings of `data` that say nothing of how another file is read."""
+_OF_LENGTH = {"seq_len", "long", "window_step", "max_windows"}
+"""Settings of `text` that no vocabulary depends on."""
 _TRAINING_ALONE: Any = {
     "static": True,
     "next_sentence": True,
@@ -69,6 +72,7 @@ def create_pipeline(
     task = get_task(config.task)
     text_keys = list(config.data.columns_of_texts)
     check_texts(task, text_keys, config.model.pooling)
+    check_long(task, config.text, len(text_keys), xla=config.training.xla)
     check_label(task, config.data.label)
     check_test(task, config.data.test)
     check_training(task, config.training, config.model.crf)
@@ -117,7 +121,7 @@ def create_pipeline(
     ).with_id("ExampleValidator")
     vocabulary = VocabularyGen(
         examples=examples,
-        text=config.text.model_dump_json(exclude={"seq_len"}),
+        text=config.text.model_dump_json(exclude=_OF_LENGTH),
         text_keys=json.dumps(text_keys),
         target_keys=json.dumps(["label"] if task.label == "text" else []),
         vocab_digest=digests.vocab,

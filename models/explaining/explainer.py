@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -135,6 +136,9 @@ class Explainer:
     def _attentions(self, row: Row, written: tuple[str, ...]) -> dict[str, Attention]:
         found = self._inside.attend(row.batch)
         read = row.reading.pieces
+        seen = {layer.shape[-1] for layer in found["weights"].get("encoder", ())}
+        if seen and len(read) not in seen:  # the first of several windows
+            read = (*read[: seen.pop() - 1], read[-1])
         # What is written at a place was told from the pieces before it, of which the first is [CLS].
         before = (CLS, *written[:-1])
         sides = {"encoder": (read, read), "decoder": (written, before), "source": (written, read)}
@@ -164,7 +168,20 @@ def _notes(request: Request, attributions: Sequence[Attribution], targets: int) 
         if targets > len(attributions):
             yield f"{len(attributions)} of {targets} windows with words to explain are shown; --word chooses one."
         return
-    ends = {word.text: word.end for word in attributions[0].reading.words}
+    sliding = request.sliding
+    if sliding and len(request.token_ids) > sliding.size + 2:
+        yield "the text was read in windows; attention is that of the first one."
+    words = attributions[0].reading.words
+    ends = {word.text: word.end for word in words}
+    # Where the middle of a text is left out, something stands between two words that were read one after the other.
+    gaps = {
+        one.text: (one.end, other.start)
+        for one, other in pairwise(words)
+        if one.text == other.text and request.skips and request.text(one.text)[one.end : other.start].strip()
+    }
     for number, (name, text) in enumerate(request.texts.items()):
         if text[ends.get(number, 0) :].strip():
             yield f"{name}: the model read its first {ends.get(number, 0):,} of {len(text):,} characters."
+        elif number in gaps:
+            first, last = gaps[number][0], len(text) - gaps[number][1]
+            yield f"{name}: the model read its first {first:,} and last {last:,} of {len(text):,} characters."

@@ -52,8 +52,16 @@ class Request:
         if written:
             self._all["target_ids"] = tf.constant([[context.target.vocab.index(piece) for piece in written]])
         self._text = context.text
+        self.skips = context.text.long != "cut"
+        """Whether the middle of a long text is left out."""
+        self.sliding = context.text.sliding if context.text.long == "windows" else None
+        """How windows inside the model go over a text."""
         if not np.any(self._all[PLACES[1]]):
             raise BertlineError("there is no word in the text that could explain anything.")
+
+    def text(self, number: int) -> str:
+        """By its `place_text`."""
+        return list(self.texts.values())[number]
 
     @property
     def batch(self) -> Tensors:

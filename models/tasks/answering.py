@@ -194,6 +194,7 @@ TASK = Task(
     list_keys={"answers": "string", "answer_starts": "int64"},
     features=features,
     request=request,
+    long=(),
     expand=expand,
     build=lambda encoder, context, dropout, seed: SpanHead(encoder, seed),
     loss=loss,

@@ -9,7 +9,7 @@ import tensorflow as tf
 from models import probing
 from models.answers import CLASSIFIED
 from models.deciding import answered_class, calibrated, tune_decision
-from models.pooled import INSIDE, PooledHead, request
+from models.pooled import INSIDE, LONG, make_head, request
 from models.task import Context, Metric, Output, Task, Tensors
 from pipeline.config import TEXT_KEYS
 
@@ -66,7 +66,8 @@ TASK: Task = Task(
     text_keys=TEXT_KEYS,
     features=features,
     request=request,
-    build=lambda encoder, context, dropout, seed: PooledHead(encoder, len(context.labels), dropout, seed, context.pooling),
+    long=LONG,
+    build=lambda encoder, context, dropout, seed: make_head(len(context.labels), encoder, context, dropout, seed),
     inside=INSIDE,
     linearly=probing.CLASSES,
     loss=loss,

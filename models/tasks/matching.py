@@ -51,6 +51,7 @@ TASK = Task(
     label=None,
     features=features,
     request=bi_encoder.request,
+    long=bi_encoder.LONG,
     build=similarity.TASK.build,
     loss=loss,
     correct=regression.correct,

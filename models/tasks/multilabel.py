@@ -10,7 +10,7 @@ import tensorflow as tf
 from models import probing
 from models.answers import MULTI_CLASSIFIED
 from models.deciding import calibrated, threshold_of, tune_decision
-from models.pooled import INSIDE, PooledHead, request
+from models.pooled import INSIDE, LONG, make_head, request
 from models.task import Context, Metric, Output, Task, Tensors
 from pipeline.config import TEXT_KEYS
 
@@ -72,7 +72,8 @@ TASK: Task = Task(
     label="classes",
     features=features,
     request=request,
-    build=lambda encoder, context, dropout, seed: PooledHead(encoder, len(context.labels), dropout, seed, context.pooling),
+    long=LONG,
+    build=lambda encoder, context, dropout, seed: make_head(len(context.labels), encoder, context, dropout, seed),
     inside=INSIDE,
     linearly=probing.FLAGS,
     loss=loss,

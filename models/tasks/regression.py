@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from models import probing
 from models.answers import NUMBER
-from models.pooled import INSIDE, PooledHead, request
+from models.pooled import INSIDE, LONG, make_head, request
 from models.task import Context, Metric, Output, Task, Tensors
 from pipeline.config import TEXT_KEYS
 
@@ -43,7 +43,8 @@ TASK = Task(
     label="number",
     features=features,
     request=request,
-    build=lambda encoder, context, dropout, seed: PooledHead(encoder, 1, dropout, seed, context.pooling),
+    long=LONG,
+    build=lambda encoder, context, dropout, seed: make_head(1, encoder, context, dropout, seed),
     inside=INSIDE,
     linearly=probing.NUMBER,
     loss=loss,

@@ -40,6 +40,7 @@ TASK = Task(
     label="number",
     features=features,
     request=bi_encoder.request,
+    long=bi_encoder.LONG,
     build=lambda encoder, context, dropout, seed: bi_encoder.BiEncoder(encoder),
     loss=loss,
     correct=regression.correct,

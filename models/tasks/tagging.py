@@ -273,6 +273,7 @@ TASK = Task(
     label="tags",
     features=features,
     request=request,
+    long=(),
     expand=expand,
     prepare=prepare,
     build=lambda encoder, context, dropout, seed: Tagger(encoder, len(context.labels), context.crf, dropout, seed),

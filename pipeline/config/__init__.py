@@ -29,7 +29,7 @@ from pipeline.config.results import (
 )
 from pipeline.config.run import SPOOL, Config, task_names
 from pipeline.config.search import RangeConfig, SearchConfig, Values
-from pipeline.config.text import Reading, TextConfig
+from pipeline.config.text import Long, Reading, TextConfig
 from pipeline.config.training import Sampling, TrainingConfig
 from pipeline.config.translation import TranslationConfig
 from pipeline.config.wording import nearest, without_password
@@ -46,6 +46,7 @@ __all__ = [
     "Formats",
     "Frozen",
     "LabelKind",
+    "Long",
     "ModelConfig",
     "PhaseConfig",
     "Pooling",

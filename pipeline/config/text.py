@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from pipeline.config.base import Frozen
 
 Reading = Literal["original", "huggingface"]
+Long = Literal["auto", "cut", "head_tail", "windows"]
 
 
 class TextConfig(Frozen):
@@ -32,8 +33,13 @@ class TextConfig(Frozen):
     reading: Reading = "original"
     """Which reference tokenizer is matched where the two differ; a checkpoint folder sets `huggingface`."""
     seq_len: int = Field(default=128, ge=8, le=512)
-    """Tokens an example has at most, [CLS] and [SEP] included; longer texts are cut, or read in windows of this length by
-    a task that has an answer for each word."""
+    """Tokens that are read at once, [CLS] and [SEP] included; `long` says what becomes of longer texts."""
+    long: Long = "auto"
+    """How a text is read that is longer than `seq_len`: `cut`, its first tokens; `head_tail`, a quarter of the tokens from
+    its begin and the others from its end; `windows`, in overlapping windows, whose vectors are put together by their
+    maximum. `auto` chooses by the lengths of the training examples. Of the tasks classification, multilabel and regression
+    (two texts: no windows), similarity and matching (no windows, and `auto` cuts). Tagging and answering always read
+    windows, all others cut."""
     joined: bool = False
     """Keep in the pieces which words stood together without a space, so that a text can be written again as it was; set for
     a task that writes texts."""
@@ -41,6 +47,9 @@ class TextConfig(Frozen):
     """Of the task translation: a vocabulary of its own for each of the two languages, in place of one for both."""
     window_step: int | None = Field(default=None, ge=1, le=512)
     """Tokens from one window of a long text to the next; half of a window by default."""
+    max_windows: int = Field(default=8, ge=2, le=64)
+    """Windows that `long: windows` reads of a text at most, which bounds memory and time; what a longer text has in its
+    middle is left out. A training works through a batch of them in parts, see `training.accumulate`."""
 
     @model_validator(mode="after")
     def _second_is_separate(self) -> TextConfig:

@@ -30,7 +30,7 @@ class TrainingConfig(Frozen):
     `batch_size`; rows of like lengths share a batch."""
     accumulate: int = Field(default=1, ge=1, le=4096)
     """Parts that a step's examples are worked through in, one after the other, to save memory. The gradients are those of
-    the whole batch."""
+    the whole batch. Where long texts are read in windows, 1 leaves it to how many there are."""
     optimizer: Literal["adamw", "adam_reference", "lamb"] = "adamw"
     """`adamw`; `adam_reference`, the original BERT's, which does not correct the bias of young moments; or `lamb`, for
     large batches."""

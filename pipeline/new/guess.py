@@ -15,7 +15,11 @@ NEEDS_CHECKPOINT = "from scratch, which hardly learns this; rather checkpoint: F
 
 LONGEST = 512
 """Tokens that BERT has positions for."""
+CHOOSE_LONG = ("classification", "multilabel", "regression")
+"""Tasks that may read a text longer than the encoder in several ways."""
 _PIECES_A_WORD = 1.4
+_FEW = 0.05
+"""Texts that may need more tokens than the others."""
 _SAMPLED = 500
 
 
@@ -32,20 +36,23 @@ class Room(int):
         made.longer, made.texts, made.sample = longer, texts, tuple(sample)
         return made
 
-    def why(self, windows: bool) -> str:
+    def why(self, task: str) -> str:
         """
-        Args:
-          windows: whether the task reads a longer text in parts.
-
-        >>> Room(512, longer=7, texts=9).why(windows=False)
+        >>> Room(512, longer=7, texts=9).why("choice")
         'tokens, the most that the model reads; at 1.4 a word, 7 of 9 texts are longer and cut'
         """
         most = ", the most that the model reads" if self >= LONGEST else ""
         if not self.longer:
             return f"tokens{most}; at {_PIECES_A_WORD} a word, every text fits"
-        become = "read in windows" if windows else "cut"
+        become = "read in windows" if task == "tagging" else "not read whole" if self.why_long(task) else "cut"
         longer = f"{self.longer:,} of {self.texts:,} texts {'is' if self.longer == 1 else 'are'} longer and {become}"
         return f"tokens{most}; at {_PIECES_A_WORD} a word, {longer}"
+
+    def why_long(self, task: str) -> str | None:
+        """What is said of `text.long`; nothing where texts are short, or the task has no choice."""
+        if task not in CHOOSE_LONG or self < LONGEST or self.longer <= _FEW * self.texts:
+            return None
+        return "begin and end (head_tail) or windows over all of it, as the lengths of all training examples say"
 
 
 class Setting(NamedTuple):
@@ -106,7 +113,7 @@ def room_for(texts: Iterable[str]) -> Room:
     texts = list(texts)
     words = sorted(max(len(text.split()), len(CJK.findall(text))) for text in texts)
     pieces = [count * _PIECES_A_WORD + 2 for count in words]
-    room = min(LONGEST, max(16, 8 * math.ceil(pieces[math.ceil(0.95 * len(words)) - 1] / 8)))
+    room = min(LONGEST, max(16, 8 * math.ceil(pieces[math.ceil((1 - _FEW) * len(words)) - 1] / 8)))
     sample = texts[:: max(1, len(texts) // _SAMPLED)][:_SAMPLED]
     return Room(room, longer=sum(count > room for count in pieces), texts=len(words), sample=sample)
 

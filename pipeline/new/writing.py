@@ -32,7 +32,7 @@ def as_yaml(guess: Guess, name: str, folder: Path, checkpoint: str | None = None
             _line("task", guess.task, guess.why),
             "data:",
             *(f"  {_line(*setting)}" for setting in data),
-            *(["text:", f"  {_seq_len(guess.seq_len, guess.task)}"] if guess.seq_len else []),
+            *(["text:", *_room(guess.seq_len, guess.task)] if guess.seq_len else []),
             "model:",
             *(f"  {_line(*_relative(setting, folder))}" for setting in model_settings(guess, checkpoint)),
             "evaluation:",
@@ -42,8 +42,10 @@ def as_yaml(guess: Guess, name: str, folder: Path, checkpoint: str | None = None
     )
 
 
-def _seq_len(room: Room, task: str) -> str:
-    return _line("seq_len", int(room), room.why(windows=task == "tagging"))
+def _room(room: Room, task: str) -> list[str]:
+    long = room.why_long(task)
+    lines = [_line("seq_len", int(room), room.why(task)), *([_line("long", "auto", long)] if long else [])]
+    return [f"  {line}" for line in lines]
 
 
 def config_name(path: str) -> str:

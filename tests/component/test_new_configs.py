@@ -1,10 +1,13 @@
 """What `bertline new` writes can be run as it is: the line takes it, for every kind of data."""
 
+import os
+
 import new_files
 import pytest
 
 from pipeline.build import create_pipeline
 from pipeline.config_file import load
+from pipeline.errors import BertlineError
 from pipeline.new import write_config
 
 
@@ -24,3 +27,20 @@ def test_the_line_takes_the_config_of_a_task_that_was_asked_for(tmp_path, kind, 
     write_config(new_files.KINDS[kind][0](tmp_path), out, task=task)
     config = load(out, workspace=str(tmp_path / "workspace"))
     assert config.task == task and create_pipeline(config)
+
+
+def test_how_long_texts_are_read_reaches_the_steps_that_it_changes_and_is_refused_before_any_runs(tmp_path):
+    def told(kind, **text):
+        out = str(tmp_path / f"{kind}.yaml")
+        if not os.path.exists(out):
+            write_config(new_files.KINDS[kind][0](tmp_path), out)
+        config = load(out, workspace=str(tmp_path / "workspace"))
+        config = config.model_copy(update={"text": config.text.model_copy(update=text)})
+        return {step.id: str(step.exec_properties) for step in create_pipeline(config).components}
+
+    before = told("several")
+    for text in ({"long": "head_tail"}, {"max_windows": 3}):
+        after = told("several", **text)
+        assert {name for name in before if before[name] != after[name]} == {"Transform", "Trainer"}
+    with pytest.raises(BertlineError, match="windows are of one text, and an example has 2"):
+        told("pairs", long="windows")
