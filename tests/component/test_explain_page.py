@@ -36,7 +36,8 @@ def explanation() -> Explanation:
     added = random.normal(size=len(pieces)) * (reading.word_of >= 0)
     added[6], added[8] = 9.0, -6.0  # word5 and word7
     found = Integrated(added, float(added.sum()) + 1, 1.0, 1e-5, 37)
-    layers = tuple(random.dirichlet(np.full(len(pieces), 0.05), (HEADS, len(pieces))) for _ in range(LAYERS))
+    weights = random.random((LAYERS, HEADS, len(pieces), len(pieces))) ** 30  # a few of each row are large
+    layers = tuple(weights / weights.sum(-1, keepdims=True))
     layers[2][3, 10] = np.eye(len(pieces))[20]  # in layer 3, head 4 sees nothing from word9 but word19
     attention = Attention("encoder", layers, (tuple(range(HEADS)),) * LAYERS, pieces, pieces)
     attributions = (Attribution(f"good {HOSTILE}", "log-odds", reading, found),)

@@ -172,7 +172,7 @@ def test_a_refused_run_says_why(reported, ask):
         f"accuracy 0.6000 is below its bound 0.8 on {HOSTILE}"
     ]
     assert "is below its bound 0.8" in Told(reported.refused, workspace=reported.workspace).output
-    assert "The held-out rows are not recorded" in found.html  # and so there are no intervals
+    assert "The evaluation examples are not recorded" in found.html  # and so there are no intervals
 
 
 def test_a_failed_run_says_where_and_why_and_what_it_has_not_come_to(reported, ask):
@@ -372,6 +372,7 @@ def test_on_paper_tables_are_whole(browser, written):
     browser.do("Emulation.setEmulatedMedia", media="print")
     assert browser.ask("[...document.querySelectorAll('.tall')].every(box => box.scrollHeight === box.clientHeight)")
     assert visible(browser, "nav") == 0 and visible(browser, "#error-table tr") > 10
+    assert browser.ask("document.getElementById('baseline-table').getBoundingClientRect().height") > 0  # what was folded
     browser.picture(written["report"].with_name("report-paper.png"))
     browser.do("Emulation.setEmulatedMedia", media="")
     assert browser.errors == []
