@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from components.sight.cards import card, metric_cards, verdict_card
+from components.sight.cards import metric_cards, verdict_card
 from components.sight.certainty import charts
 from components.sight.charts import baseline_chart, class_chart, slice_charts, slices_left_out
 from components.sight.confusion import matrix, most_mixed
@@ -30,7 +30,7 @@ def results_page(results: Results, name: str) -> Page:
     ]
     title = f"{name} on {results.rows:,} evaluation examples"
     template = Path(__file__).with_name("results.html")
-    cards = [verdict_card(results), *metric_cards(results), card("Evaluation examples", f"{results.rows:,}")]
+    cards = [verdict_card(results), *metric_cards(results)]
     return render(template, {"title": title, "parts": parts, "results_view": view, "cards": cards}, scripts=[SCRIPT])
 
 

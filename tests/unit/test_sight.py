@@ -215,12 +215,11 @@ def test_the_verdict_and_what_it_hangs_on_are_read_first_with_intervals():
     found = results_of(verdict_of(rows, blessed=False, reasons=reasons, baselines=simple), rows, asked)
     html = results_page(found, "x").html
     page, score = Read(html), found.scores[0]
-    verdict, accuracy, entropy, count = page.cards
+    verdict, accuracy, entropy = page.cards
     assert verdict.startswith("Verdict ✗ Refused") and HOSTILE in verdict and "2 more" in verdict
     assert accuracy.startswith(f"accuracy ✓ {score.value:.4f}") and "threshold: at least 0.1, met" in accuracy
     assert f"95% interval [{score.low:.4f}, {score.high:.4f}]" in accuracy
     assert entropy.startswith("cross_entropy ✗") and "threshold: at most 1e-06, not met" in entropy
-    assert count == f"Evaluation examples {found.rows}"
     assert html.index('class="card') < html.index('id="baseline-chart"') < html.index('id="metric-table"')
     assert [row[0] for row in page.tables[0][1:-1]] == ["this model", "tf-idf", "majority"]  # the best first
     blessed = Read(results_page(results_of(verdict_of(rows), rows, Bounds(thresholds={"accuracy": 0.1})), "x").html)
