@@ -15,11 +15,18 @@ class Read(HTMLParser):
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.tables: list[list[list[str]]] = []
+        self.cards: list[str] = []
+        """The words of each card."""
         self._inside = False
+        self._depth = 0  # within a card, of lists
         self.feed(html)
 
     def handle_starttag(self, tag, attributes):
         self.tags.append((tag, dict(attributes)))
+        if tag == "li" and (self._depth or "card" in (dict(attributes).get("class") or "").split()):
+            self._depth += 1
+            if self._depth == 1:
+                self.cards.append("")
         if tag == "table":
             self.tables.append([])
         elif tag == "tr":
@@ -29,11 +36,14 @@ class Read(HTMLParser):
             self._inside = True
 
     def handle_endtag(self, tag):
+        self._depth -= tag == "li" and self._depth > 0
         self._inside = self._inside and tag not in ("td", "th")
 
     def handle_data(self, data):
         if self._inside:
             self.tables[-1][-1][-1] += data
+        if self._depth:
+            self.cards[-1] = " ".join(f"{self.cards[-1]} {data}".split())
 
     def count(self, tag: str) -> int:
         return sum(found == tag for found, _ in self.tags)
@@ -66,3 +76,7 @@ def assert_accessible(html: str) -> None:
     assert len(names) == len(set(names))
     assert {found["href"] for tag, found in page.tags if tag == "a"} <= {f"#{name}" for name in names}
     assert next(found for tag, found in page.tags if tag == "html") == {"lang": "en"}
+    # The first link leads past the navigation, whose links lead to all parts of the page, in their order.
+    links = [found["href"] for tag, found in page.tags if tag == "a"]
+    parts = [f"#{found['id']}" for tag, found in page.tags if tag == "section"]
+    assert links[0] == "#main" and links[1:] == parts and len(parts) > 1

@@ -7,27 +7,30 @@ from pathlib import Path
 from typing import Any
 
 from components.sight import drawing
+from components.sight.cards import card
+from components.sight.charts import shares
 from components.sight.data import Data
 from components.sight.page import Page, render, short
 
 _MOST_LABELS = 40
 _PLOTS = {
-    "words": "Words in the texts of a row",
+    "words": "Words in the texts of an example",
     "label_words": "Words in the text to be written",
     "label": "Labels",
 }
-_SPLITS = {"train": "to train", "eval": "held out", "test": "to test"}
+_SPLITS = {"train": "for training", "eval": "for evaluation", "test": "for testing"}
 
 
 def data_page(data: Data, name: str) -> Page:
     """Args: name: of the pipeline."""
     view = data_view(data)
     parts = [
-        ("rows", "Rows"),
+        ("overview", "Overview"),
         ("anomalies", "Anomalies"),
         *([("labels", "Labels")] if view["labels"] else []),
         *([("lengths", "Lengths")] if view["plots"] else []),
         *([("features", "Features")] if view["features"] else []),
+        ("rows", "Examples and files"),
     ]
     title = f"The data of {name}"
     return render(Path(__file__).with_name("data.html"), {"title": title, "parts": parts, "data_view": view})
@@ -38,7 +41,9 @@ def data_view(data: Data) -> dict[str, Any]:
     return {
         "told": told(data),
         "notes": data.notes,
+        "cards": _cards(data),
         "rows": _rows(data),
+        "files": _files(data),
         "judged": _judged(data),
         "anomalies": data.anomalies,
         "drift": [
@@ -67,15 +72,13 @@ def told(data: Data) -> str:
     """The rows in a sentence."""
     kept = ", ".join(f"{rows:,} {_SPLITS.get(split, split)}" for split, rows in data.kept.items())
     left_out, bad = sum(data.left_out.values()), sum(data.quarantined.values())
-    return f"{data.read:,} rows read: {kept}, {left_out:,} left out on purpose, {bad:,} quarantined."
+    return f"{data.read:,} examples read: {kept}, {left_out:,} left out on purpose, {bad:,} quarantined."
 
 
 def _rows(data: Data) -> list[tuple[str, str]]:
     def counted(found: Mapping[str, int]) -> list[tuple[str, str]]:
         return [(f"… {what}", f"{rows:,}") for what, rows in found.items()]
 
-    more = data.files_in_all - len(data.files)
-    files = ", ".join(data.files) + (f" and {more:,} more" if more > 0 else "")
     return [
         ("read", f"{data.read:,}"),
         *((_SPLITS.get(split, split), f"{rows:,}") for split, rows in data.kept.items()),
@@ -88,9 +91,40 @@ def _rows(data: Data) -> list[tuple[str, str]]:
             for split, n in data.moved.items()
         ),
         *((f"kept, with {what}", f"{rows:,}") for what, rows in data.incomplete.items()),
-        ("files", files),
+    ]
+
+
+def _files(data: Data) -> list[tuple[str, str]]:
+    more = data.files_in_all - len(data.files)
+    return [
+        ("files", ", ".join(data.files) + (f" and {more:,} more" if more > 0 else "")),
         *((f"digest of {split}", digest) for split, digest in data.digests.items()),
     ]
+
+
+def _cards(data: Data) -> list[dict[str, Any]]:
+    def share(count: int) -> list[str]:
+        return [f"{count / data.read:.1%} of all"] if data.read else []
+
+    left_out, bad = sum(data.left_out.values()), sum(data.quarantined.values())
+    return [
+        _judgement_card(data),
+        card("Read", f"{data.read:,}", ["examples in all"]),
+        *(card(_SPLITS.get(split, split).capitalize(), f"{count:,}", share(count)) for split, count in data.kept.items()),
+        card("Left out", f"{left_out:,}", ["on purpose", *share(left_out)]),
+        card("In quarantine", f"{bad:,}", share(bad)),
+        *([card("Labels", f"{data.labels_in_all:,}", ["different ones"])] if data.labels_in_all else []),
+    ]
+
+
+def _judgement_card(data: Data) -> dict[str, Any]:
+    value, state = {
+        "not yet": ("Not judged", "open"),
+        "accepted": ("Accepted", "good"),
+        "allowed": ("Allowed", "open"),
+        "refused": ("Refused", "bad"),
+    }[data.judged]
+    return card("Anomalies", value, [_judged(data)], state=state, kind="verdict")
 
 
 def _judged(data: Data) -> str:
@@ -99,7 +133,7 @@ def _judged(data: Data) -> str:
         "not yet": "The data was not looked at for anomalies.",
         "accepted": "No anomalies.",
         "allowed": f"{count}, allowed by --allow-anomalies.",
-        "refused": f"{count}: the line stopped here, and nothing was trained.",
+        "refused": f"{count}: the pipeline stopped here, and nothing was trained.",
     }[data.judged]
 
 
@@ -129,28 +163,13 @@ def _counts(
       absent: stands for the count of a name that a split does not have, where that need not be 0.
     """
 
-    def share(split: str, name: str) -> float:
-        return counts[split].get(name, 0) / (totals.get(split) or 1)
-
-    widest = max((share(split, name) for split in counts for name in names), default=0.0) or 1.0
-
-    def cell(split: str, name: str) -> dict[str, Any]:
+    def cell(split: str, name: str) -> tuple[str, float | None]:
         if name not in counts[split] and absent:
-            return {"count": absent, "share": "", "width": 0}
-        found = share(split, name)
-        return {
-            "count": f"{counts[split].get(name, 0):,}",
-            "share": f"{found:.1%}",
-            "width": round(100 * found / widest, 1),
-        }
+            return absent, None
+        return f"{counts[split].get(name, 0):,}", counts[split].get(name, 0) / (totals.get(split) or 1)
 
-    return {
-        "caption": caption,
-        "heading": heading,
-        "splits": list(counts),
-        "rows": [{"name": short(name, 80), "cells": [cell(split, name) for split in counts]} for name in names],
-        "left_out": note,
-    }
+    rows = [(short(name, 80), [cell(split, name) for split in counts]) for name in names]
+    return shares(caption, heading, list(counts), rows, note)
 
 
 def _features(data: Data) -> list[dict[str, Any]]:

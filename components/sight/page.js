@@ -1,4 +1,3 @@
-"use strict";
 // Texts of the data go into the page as text only: nothing here writes HTML.
 {
   const SVG = "http://www.w3.org/2000/svg";

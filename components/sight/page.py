@@ -1,8 +1,8 @@
 """Pages of HTML that ask for nothing else: no script, font or picture of another file or host.
 
-A page is a template that extends `base.html`. All of them share its frame, the style `page.css`, the script `page.js` and
-the parts of `parts.html`. Whatever comes from a run is escaped by Jinja, or stands in the JSON, which the script writes as
-text only.
+A page is a template that extends `base.html`. All of them share its frame with `frame.js`, the styles `page.css` and
+`charts.css`, the script `page.js`, and the parts of `parts.html`, `cards.html` and `charts.html`. Whatever comes from a run
+is escaped by Jinja, or stands in the JSON, which the script writes as text only.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pipeline.errors import BertlineError
 _HERE = Path(__file__).parent
 SCRIPT = _HERE / "page.js"
 """Draws learning curves, and lets one choose by which metric slices are shown."""
+_STYLES = (_HERE / "page.css", _HERE / "charts.css")
 COLOURS, DASHES = 8, 4  # that page.css has
 _FRAME_HEIGHT = 700  # pixels, in a notebook
 
@@ -68,7 +69,7 @@ def render(
 
     Args:
       view: what the template shows; `title`, and `parts` (the id and heading of each section), are the frame's.
-      scripts: files that become the one script of the page, in this order; none for a page that only shows.
+      scripts: files that become the one script of the page after that of the frame, in this order.
       styles: what the page adds to the style of all pages.
       data: what the scripts read.
     """
@@ -79,16 +80,14 @@ def render(
         keep_trailing_newline=True,
     )
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False}
-    script = "".join(path.read_text(encoding="utf-8") for path in scripts)
+    script = "".join(path.read_text(encoding="utf-8") for path in (_HERE / "frame.js", *scripts))
     return Page(
         environment.get_template(template.name).render(
             **view,
-            style="".join(path.read_text(encoding="utf-8") for path in (_HERE / "page.css", *styles)),
+            style="".join(path.read_text(encoding="utf-8") for path in (*_STYLES, *styles)),
             script=script,
             # The browser runs this very script and no other, whatever else the page may come to hold.
-            script_source=f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-            if script
-            else "'none'",
+            script_source=f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'",
             data=data or {"runs": (), "curves": ()},
         )
     )

@@ -187,8 +187,8 @@ def _scores(
 def _errors(rows: HeldOutRows | None) -> tuple[list[dict[str, Any]], list[str]]:
     if rows is None:
         return [], [
-            "The held-out rows are not recorded: there are no intervals and no examples of mistakes. An older version kept"
-            " none, and `tracking.texts: false` leaves them out."
+            "The evaluation examples are not recorded: there are no intervals and no examples of mistakes. An older version"
+            " kept none, and `tracking.texts: false` leaves them out."
         ]
     try:
         return error_records(rows, _MOST_ERRORS), []

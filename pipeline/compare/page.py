@@ -7,7 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from components.sight.cards import unbroken
+from components.sight.charts import chart
 from components.sight.confusion import Confusion, matrix
+from components.sight.drawing import Scale, whisker
 from components.sight.page import COLOURS, DASHES, SCRIPT, Page
 from components.sight.page import render as rendered
 from pipeline.compare.comparison import Comparison, Measured, Slice
@@ -17,7 +20,6 @@ from pipeline.runs import number, shown_metrics, when
 
 _HERE = Path(__file__).parent
 _MOST_FLIPS = 300  # of each run
-_MIDDLE = 100  # of a bar, in the units of its picture
 
 
 def render(comparison: Comparison) -> Page:
@@ -30,27 +32,30 @@ def _view(comparison: Comparison) -> tuple[dict[str, Any], dict[str, Any]]:
     runs = [_run(comparison, at) for at in range(len(comparison.runs))]
     pipelines = list(dict.fromkeys(run.pipeline for run in comparison.runs if run.pipeline))
     confusions = [_matrix(run, found) for run, found in zip(runs, comparison.confusions, strict=True) if found]
-    slices = list(_slice_tables(comparison))
+    slices = list(_slice_charts(comparison))
     flips = [
         {"run": at, "text": flip.text, **flip._asdict()}
         for at, found in enumerate(comparison.flips)
         for flip in found[:_MOST_FLIPS]
     ]
     parts = {
-        "runs": "Runs",
+        "overview": "Overview",
         "metrics": "Metrics",
         "settings": "Settings",
-        **({"curves": "Learning curves"} if comparison.curves else {}),
         **({"slices": "Slices"} if slices else {}),
-        **({"flips": "Flipped answers"} if any(comparison.flips) else {}),
+        **({"flips": "Flipped predictions"} if any(comparison.flips) else {}),
         **({"confusions": "Confusion matrices"} if confusions else {}),
+        **({"curves": "Learning curves"} if comparison.curves else {}),
+        "runs": "Runs",
     }
+    metrics = [_row(measured) for measured in (*comparison.metrics, *comparison.test, *comparison.baselines)]
     view = {
         "title": f"{len(runs)} runs of {', '.join(pipelines) or 'a store'}",
         "parts": list(parts.items()),
         "runs": runs,
         "notes": comparison.notes,
-        "metrics": [_row(measured) for measured in (*comparison.metrics, *comparison.test, *comparison.baselines)],
+        "cards": [_run_card(run, metrics[0] if metrics else None, at) for at, run in enumerate(runs)],
+        "metrics": metrics,
         "explanation": _explanation(comparison),
         "settings": comparison.settings,
         "curves": comparison.curves,
@@ -108,9 +113,9 @@ def _explanation(comparison: Comparison) -> str:
     if not any(change for measured in comparison.metrics for change in measured.changes):
         return "Differences are between what the evaluators measured; there are no intervals, see above."
     return (
-        f"A difference is measured on the rows that both runs held out, and has its {comparison.level:.0%} interval, by"
-        " bootstrap over these rows; ▲ and ▼ stand where it leaves out 0. Another seed of the same training may differ by"
-        " more."
+        "A difference is measured on the examples that both runs were evaluated on, and has its"
+        f" {comparison.level:.0%} interval, by bootstrap over these examples; ▲ and ▼ stand where it leaves out 0. Another"
+        " seed of the same training may differ by more."
     )
 
 
@@ -133,17 +138,32 @@ def _cells(measured: Measured) -> Iterator[dict[str, Any]]:
         }
 
 
-def _slice_tables(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    """One a metric; that which is bound comes first."""
+def _slice_charts(comparison: Comparison) -> Iterator[dict[str, Any]]:
+    """One a metric; that which has a threshold comes first, and the slices that became worst come first."""
     measured = dict.fromkeys(each.name for kept in comparison.slices for each in kept.measured)
     first = [name for name in shown_metrics(comparison.runs) if name in measured]
     for name in dict.fromkeys((*first, *measured)):
         found = [(kept, each) for kept in comparison.slices for each in kept.measured if each.name == name]
-        scale = max((abs(end) for _, each in found for end in _ends(each)), default=0.0) or 1.0
-        yield {"metric": name, "scale": f"{scale:.3g}", "rows": [_slice_row(kept, each, scale) for kept, each in found]}
+        reach = max((abs(end) for _, each in found for end in _ends(each)), default=0.0) or 1.0
+        scale = Scale(-1.05 * reach, 1.05 * reach)
+        found.sort(key=lambda pair: _worst(pair[1]))
+        yield {
+            **chart(scale, [_slice_row(kept, each, scale) for kept, each in found], [("zero", 0.0)]),
+            "metric": name,
+            "headings": [("slice", "name"), *((of, "number") for of in ("examples", "run", name, "against A"))],
+            "key": [("interval", "difference from A with its interval"), ("zero", "no difference")],
+        }
 
 
-def _slice_row(kept: Slice, measured: Measured, scale: float) -> dict[str, Any]:
+def _worst(measured: Measured) -> float:
+    """The largest loss of any run against the reference; a gain is less than none."""
+    differences = [change.difference if change else measured.difference(at) for at, change in enumerate(measured.changes)]
+    known = [found for found in differences[1:] if found is not None and math.isfinite(found)]
+    sign = -1 if measured.better == "lower" else 1
+    return min((sign * found for found in known), default=math.inf)
+
+
+def _slice_row(kept: Slice, measured: Measured, scale: Scale) -> dict[str, Any]:
     counts = list(dict.fromkeys(f"{rows:,}" for rows in kept.rows if rows is not None))
     bars = [_bar(measured, at, scale) for at in range(len(measured.values))]
     cells = [{**cell, "bar": bar} for cell, bar in zip(_cells(measured), bars, strict=True)]
@@ -157,19 +177,35 @@ def _ends(measured: Measured) -> Iterator[float]:
         yield from (end for end in ends if end is not None and math.isfinite(end))
 
 
-def _bar(measured: Measured, at: int, scale: float) -> dict[str, Any] | None:
+def _bar(measured: Measured, at: int, scale: Scale) -> dict[str, Any] | None:
     change = measured.changes[at]
-    difference = change.difference if change else measured.difference(at)
-    if at == 0 or difference is None or not math.isfinite(difference):
+    if at == 0:
         return None
+    if change:
+        return whisker(scale, change.difference, change.low, change.high, 100)
+    return whisker(scale, measured.difference(at), None, None, 100)
 
-    def place(value: float) -> float:
-        return round(_MIDDLE + value / scale * (_MIDDLE - 4), 1)
 
-    begin, end = sorted((place(0), place(difference)))
-    has_interval = change and math.isfinite(change.low) and math.isfinite(change.high)
-    low, high = (place(change.low), place(change.high)) if change and has_interval else (None, None)
-    return {"x": begin, "width": round(max(1.0, end - begin), 1), "low": low, "high": high}
+def _run_card(run: Mapping[str, Any], first: Mapping[str, Any] | None, at: int) -> dict[str, Any]:
+    """A run by what its first metric is, and how that differs from the reference."""
+    cell = first["cells"][at] if first else None
+    if cell is None:
+        details = []
+    elif at == 0:
+        details = ["the reference"]
+    else:
+        sign = ("▲ " if cell["rises"] else "▼ ") if cell["verdict"] else ""
+        told = f"{sign}{cell['change']} {cell['interval']}".strip()
+        details = [f"{told}, {cell['verdict']}" if cell["verdict"] else told]
+    became = run["status"] if run["status"] != "succeeded" else {"yes": "blessed", "no": "refused", "": ""}[run["blessed"]]
+    pushed = f"pushed as {run['pushed']}" if run["pushed"] else ""
+    return {
+        "run": run,
+        "metric": first["name"] if first else "",
+        "value": cell["value"] if cell else "",
+        "verdict": cell["verdict"] if cell else "",
+        "details": [*map(unbroken, details), ", ".join(filter(None, (became, pushed)))],
+    }
 
 
 def _matrix(run: dict[str, Any], found: Confusion) -> dict[str, Any]:

@@ -91,12 +91,16 @@ def _read(store: RunStore, run: Run) -> HeldOutRows | str:
     path = store.file(run.run_id, _PATH)
     if path is None:
         return (
-            f"the held-out rows of the run {run.short_id} are not recorded, so nothing says how sure its differences are."
+            f"the evaluation examples of the run {run.short_id} are not recorded, so nothing says how sure its differences"
+            " are."
         )
     try:
         return HeldOutRows.read(path)
     except (BertlineError, ValueError, KeyError, OSError):
-        return f"the held-out rows of the run {run.short_id} ({_PATH}) cannot be read; its differences have no intervals."
+        return (
+            f"the evaluation examples of the run {run.short_id} ({_PATH}) cannot be read; its differences have no"
+            " intervals."
+        )
 
 
 class _Pair:
@@ -120,8 +124,8 @@ class _Pair:
         self.shared = Shared(len(both[0]), len(one), len(other))
         if not self.shared.rows:
             self.problem = (
-                f"the runs {reference.short_id} and {run.short_id} have held out no row in common: their differences may"
-                " come from the rows, and have no intervals."
+                f"the runs {reference.short_id} and {run.short_id} have no evaluation example in common: their"
+                " differences may come from the examples, and have no intervals."
             )
             return
         self._rows = both

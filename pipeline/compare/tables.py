@@ -57,7 +57,7 @@ def _table(*headings: str, right: Sequence[str] = ()) -> Table:
 
 
 def _runs(comparison: Comparison) -> Iterator[Table]:
-    table = _table("", "run", "name", "when", "status", "blessed", "pushed", "rows shared with A")
+    table = _table("", "run", "name", "when", "status", "blessed", "pushed", "examples shared with A")
     for at, (run, shared) in enumerate(zip(comparison.runs, comparison.shared, strict=True)):
         blessed = {True: "[green]yes[/]", False: "[red]no[/]", None: ""}[run.blessed]
         pushed = f"v{run.pushed_version}" if run.pushed_version else ""

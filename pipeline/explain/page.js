@@ -1,10 +1,10 @@
-"use strict";
 // Texts of the data go into the page as text only: nothing here writes HTML.
 (async () => {
   const SVG = "http://www.w3.org/2000/svg";
-  const LINES = 12; // at most, from one piece
+  const LINES = 12; // at most, from one token
   const FAINT = 0.1; // weights below this share of the row's largest are no lines
   const SMALL = 72; // pixels of a small map
+  const LABEL = 14, LONGEST = 12; // of a token beside the map: pixels from one to the next, and its characters
   const data = JSON.parse(document.getElementById("page-data").textContent);
   if (!data.maps.length) return;
   const at = (id) => document.getElementById(id);
@@ -24,8 +24,8 @@
   }
 
   /**
-   * One map: who looks at whom, and how much. The bytes are square roots of shares of its largest weight, which is also how
-   * strong a colour is: among many pieces all weights are small.
+   * One map: who attends to whom, and how much. The bytes are square roots of shares of its largest weight, which is also how
+   * strong a colour is: among many tokens all weights are small.
    */
   class Head {
     constructor(stack, layer, number, largest, bytes) {
@@ -36,6 +36,10 @@
     get title() {
       if (this.stack.name === "rollout" || this.stack.name === "alignment") return this.stack.title;
       return `${this.stack.title}: layer ${this.layer + 1}, head ${this.number + 1}`;
+    }
+
+    get short() {
+      return this.stack.name === "rollout" || this.stack.name === "alignment" ? "all" : `L${this.layer + 1} H${this.number + 1}`;
     }
 
     weight(row, column) {
@@ -59,7 +63,7 @@
       canvas.getContext("2d").putImageData(image, 0, 0);
     }
 
-    /** Columns that a row looks at, the most first. */
+    /** Columns that a row attends to, the most first. */
     ranked(row) {
       const columns = [...Array(this.columns).keys()];
       return columns.sort((one, other) => this.weight(row, other) - this.weight(row, one));
@@ -88,19 +92,19 @@
     if (before?.stack !== chosen.stack) {
       looking.replaceChildren();
       lookedAt.replaceChildren();
-      chosen.stack.looking.forEach((piece) => made(looking, "li", piece));
-      chosen.stack.looked_at.forEach((piece) => made(lookedAt, "li", piece));
+      chosen.stack.looking.forEach((token) => made(looking, "li", token));
+      chosen.stack.looked_at.forEach((token) => made(lookedAt, "li", token));
       [row, column] = [0, chosen.ranked(0)[0]];
     }
     point(row, column, false);
   }
 
-  /** Tells of one piece where it looks. */
+  /** Tells of one token what it attends to. */
   function point(newRow, newColumn, follow) {
     [row, column] = [newRow, newColumn];
     const { looking: from, looked_at: to } = chosen.stack;
     const most = chosen.ranked(row).slice(0, 4).map((other) => `${to[other]} ${shown(other)}`);
-    readout.textContent = `${from[row]} looks at ${to[column]}: ${shown(column)}. Most: ${most.join(", ")}`;
+    readout.textContent = `${from[row]} attends to ${to[column]}: ${shown(column)}. Most: ${most.join(", ")}`;
     for (const list of [looking, lookedAt]) list.querySelector(".chosen")?.classList.remove("chosen");
     looking.children[row].classList.add("chosen");
     lookedAt.children[column].classList.add("chosen");
@@ -111,6 +115,7 @@
     }
     drawStrands();
     drawCross();
+    drawAxes();
   }
 
   function shown(other) {
@@ -147,6 +152,35 @@
   function drawCross() {
     Object.assign(at("map-row").style, { top: `${(100 * row) / chosen.rows}%`, height: `${100 / chosen.rows}%` });
     Object.assign(at("map-column").style, { left: `${(100 * column) / chosen.columns}%`, width: `${100 / chosen.columns}%` });
+  }
+
+  /** The tokens along both sides of the map: all that have room, and always those of the row and column that are read. */
+  function drawAxes() {
+    const { looking: from, looked_at: to } = chosen.stack;
+    axis(at("map-rows"), from, map.clientHeight, row, (place) => ({ x: "100%", y: place }), 0);
+    axis(at("map-columns"), to, map.clientWidth, column, (place) => ({ x: place, y: "100%" }), -90);
+  }
+
+  function axis(parent, tokens, room, read, where, turn) {
+    parent.replaceChildren();
+    const every = Math.max(1, Math.ceil((tokens.length * LABEL) / Math.max(LABEL, room)));
+    const label = (place, kind) => {
+      // Places are percents; a text is turned about its own, which only a picture in the picture has.
+      const spot = document.createElementNS(SVG, "svg");
+      const at = where(`${(100 * (place + 0.5)) / tokens.length}%`);
+      for (const [name, value] of Object.entries({ ...at, overflow: "visible" })) spot.setAttribute(name, value);
+      const text = document.createElementNS(SVG, "text");
+      text.setAttribute("transform", `rotate(${turn})`);
+      text.setAttribute("text-anchor", turn ? "start" : "end");
+      text.setAttribute("x", turn ? 5 : -2);
+      text.setAttribute("class", kind);
+      const token = tokens[place];
+      text.textContent = token.length > LONGEST ? `${token.slice(0, LONGEST - 1)}…` : token;
+      spot.append(text);
+      parent.append(spot);
+    };
+    for (let place = 0; place < tokens.length; place += every) if (place !== read) label(place, "");
+    label(read, "chosen");
   }
 
   function within(value, count) {
@@ -205,6 +239,9 @@
         button.setAttribute("aria-label", head.title);
         const canvas = made(button, "canvas");
         canvas.setAttribute("aria-hidden", "true");
+        const name = made(button, "span", head.short);
+        name.className = "head-name";
+        name.setAttribute("aria-hidden", "true");
         head.draw(canvas, SMALL);
         const cell = { button, canvas, head };
         cells.push(cell);
@@ -246,6 +283,7 @@
     if (strands.clientWidth === width) return;
     width = strands.clientWidth;
     drawStrands();
+    drawAxes();
   }).observe(strands);
   document.documentElement.dataset.drawn = "yes";
 })();

@@ -10,18 +10,21 @@ from typing import Any
 
 import numpy as np
 
+from components.sight.cards import card
+from components.sight.charts import bar, chart
+from components.sight.drawing import scale_of
 from components.sight.page import Page, render
 from models.explaining.explanation import Attention, Attribution, Explanation
 from models.joiner import JOINER
 
 _HERE = Path(__file__).parent
 _MOST_WEIGHTS = 40_000_000
-"""More are left out of the page: twelve layers of twelve heads over 512 pieces fit in."""
+"""More are left out of the page: twelve layers of twelve heads over 512 tokens fit in."""
 _TITLES = {
-    "encoder": "Where the pieces of the text look",
-    "decoder": "Where what is written looks at what was written before",
-    "source": "Where what is written looks in the text",
-    "alignment": "What each written piece looked at, over all heads of the last but one layer",
+    "encoder": "Self-attention over the tokens of the text",
+    "decoder": "Self-attention over the tokens that were written before",
+    "source": "Cross-attention from what is written to the text",
+    "alignment": "What each written token attended to, over all heads of the last but one layer",
     "rollout": "All layers together (rollout)",
 }
 
@@ -30,18 +33,31 @@ def page(found: Explanation) -> Page:
     maps, data = _maps(found)
     notes = list(found.notes)
     if not maps:
-        notes.append("the text has too many pieces for the maps of all heads; --json --attention gives their weights.")
+        notes.append("the text has too many tokens for the maps of all heads; --json --attention gives their weights.")
     view = {
         "title": f"Why: {found.attributions[0].name}",
-        "parts": [("words", "Words"), *([("attention", "Attention")] if maps else [])],
-        "task": found.task,
-        "answer": found.answer,
+        "parts": [("overview", "Overview"), ("words", "Words"), *([("attention", "Attention")] if maps else [])],
+        "cards": _cards(found),
         "notes": notes,
         "attributions": [_attribution(attribution, found) for attribution in found.attributions],
         "maps": maps,
     }
     template, script, style = (_HERE / f"page.{kind}" for kind in ("html", "js", "css"))
     return render(template, view, scripts=[script], styles=[style], data={"maps": maps, "weights": data})
+
+
+def _cards(found: Explanation) -> list[dict[str, Any]]:
+    """What was predicted, and from where to where the words move the score that is explained."""
+    first = found.attributions[0]
+    score, baseline = first.found.score, first.found.baseline
+    added = first.words
+    most = max(range(len(added)), key=lambda at: abs(added[at]), default=None)
+    strongest = [] if most is None else [f"most of it by {first.reading.words[most].shown!r}, {added[most]:+.3f}"]
+    return [
+        card("Prediction", found.answer, [f"of the task {found.task}"], state="open", kind="verdict"),
+        card(f"{first.unit} of {first.name}", f"{score:+.3f}", [f"of a text that says nothing: {baseline:+.3f}"]),
+        card("The words add", f"{added.sum():+.3f}", strongest),
+    ]
 
 
 def _attribution(attribution: Attribution, found: Explanation) -> dict[str, Any]:
@@ -69,7 +85,20 @@ def _attribution(attribution: Attribution, found: Explanation) -> dict[str, Any]
         "gradients": attribution.found.gradients,
         "complete": attribution.found.is_complete,
         "texts": list(_texts(attribution, found, shown)),
-        "words": [shown[at] for at in ranked],
+        "chart": _word_chart([(shown[at], float(added[at])) for at in ranked], several=len(found.texts) > 1),
+    }
+
+
+def _word_chart(words: list[tuple[dict[str, Any], float]], *, several: bool) -> dict[str, Any]:
+    """What each word adds, to the right of 0 for what is explained, and to its left against it.
+
+    Args: several: whether there are several texts that a word may be of.
+    """
+    scale = scale_of([0.0, *(value for _, value in words)])
+    rows = [{**word, "bar": bar(scale, value), "colour": int(value <= 0)} for word, value in words]
+    return {
+        **chart(scale, rows, [("zero", 0.0)]),
+        "headings": [("word", "name"), *([("text", "")] * several), ("characters", ""), ("adds", "number")],
     }
 
 

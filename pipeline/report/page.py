@@ -7,13 +7,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from components.sight.charts import bar, chart
 from components.sight.data_page import data_view
+from components.sight.drawing import Scale
 from components.sight.page import SCRIPT, Page
 from components.sight.page import render as rendered
-from components.sight.results_page import interval, measured, results_view, shown
+from components.sight.results_page import results_view
+from components.sight.words import interval, measured, shown
 from pipeline.compare.curves import Curve, Point
 from pipeline.compare.page import chart_data, drawn_run
-from pipeline.report.values import Against, Cost, Model, Report, Study
+from pipeline.report.cards import cards_of
+from pipeline.report.values import Against, Cost, Head, Model, Report, Study
 from pipeline.report.wording import duration, size, verdict
 
 _HERE = Path(__file__).parent
@@ -23,19 +27,19 @@ _SIZES = {
     "hidden": "width",
     "heads": "attention heads",
     "intermediate": "width of the inner layer",
-    "vocab_size": "pieces in the vocabulary",
-    "source_pieces": "pieces of the source",
-    "target_pieces": "pieces of the target",
-    "max_positions": "most pieces of a text",
+    "vocab_size": "tokens in the vocabulary",
+    "source_pieces": "tokens of the source",
+    "target_pieces": "tokens of the target",
+    "max_positions": "most tokens of a text",
     "activation": "activation",
 }
 _SECTIONS = {
-    "data": "Data",
-    "model": "Model",
     "results": "Results",
     "slices": "Slices",
     "errors": "Mistakes",
     "curves": "Learning curves",
+    "data": "Data",
+    "model": "Model",
     "cost": "Cost",
     "lineage": "Lineage",
 }
@@ -49,7 +53,7 @@ def render(report: Report) -> Page:
         Curve(metric, tuple(tuple(Point(*point) for point in run) for run in runs))
         for metric, runs in report.curves.items()
     ]
-    sections = {**({"study": "Runs"} if report.study else {}), **_SECTIONS}
+    sections = {"overview": "Overview", **({"study": "Runs"} if report.study else {}), **_SECTIONS}
     results = results_view(report.results) if report.results else None
     if results and report.against:
         _tell_changes(results, report.against)
@@ -57,9 +61,8 @@ def render(report: Report) -> Page:
         "title": f"{report.head.pipeline or report.head.name}: {verdict(report.head)}",
         "parts": list(sections.items()),
         "head": list(_head(report)),
-        "failure": report.head.error or "",
-        "is_good": report.head.status == "succeeded" and report.head.blessed is not False,
-        "reasons": report.head.reasons,
+        "lead": list(_lead(report.head)),
+        "cards": list(cards_of(report, results)),
         "notes": {section: report.notes.get(section, ()) for section in ("run", *_SECTIONS)},  # type: ignore[call-overload]
         "study": _study(report.study) if report.study else None,
         "data_view": data_view(report.data) if report.data else None,
@@ -69,12 +72,26 @@ def render(report: Report) -> Page:
         "runs": drawn,
         "curves": curves,
         "cost": list(_cost(report.cost, report.model)),
-        "steps": _steps(report.cost),
+        "steps": _step_chart(report.cost),
         "lineage": list(_lineage(report)),
         "settings": list(report.lineage.settings.items()),
         "versions": list(report.lineage.versions.items()),
     }
     return rendered(_HERE / "page.html", view, scripts=[SCRIPT], data=chart_data(drawn, curves))
+
+
+def _lead(head: Head) -> Iterator[str]:
+    """The run in the line below the title."""
+    if head.task:
+        yield head.task
+    if head.started:
+        yield f"began {_time(head.started)}"
+    yield f"took {duration(head.seconds)}" if head.seconds is not None else "has not ended"
+    yield f"run {head.run_id[:8]}"
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M %Z")
 
 
 def _head(report: Report) -> Iterator[tuple[str, str]]:
@@ -85,7 +102,7 @@ def _head(report: Report) -> Iterator[tuple[str, str]]:
     yield "task", head.task or "not recorded"
     yield "status", head.status
     if head.started:
-        yield "began", datetime.fromtimestamp(head.started).astimezone().strftime("%Y-%m-%d %H:%M %Z")
+        yield "began", _time(head.started)
     yield "took", duration(head.seconds) if head.seconds is not None else "has not ended"
     if report.results:
         first = report.results.scores[0] if report.results.scores else None
@@ -145,7 +162,7 @@ def _model(model: Model) -> Iterator[tuple[str, str]]:
 
 
 def _tell_changes(results: dict[str, Any], against: Against) -> None:
-    """Differences on the rows that both models have answered take the place of plain ones."""
+    """Differences on the examples that both models have answered take the place of plain ones."""
     for row in results["metrics"]:
         if change := against.changes.get(row["name"]):
             row["change"] = {
@@ -158,10 +175,10 @@ def _tell_changes(results: dict[str, Any], against: Against) -> None:
 def _against(against: Against) -> str:
     before = f"The model that was pushed before stands in {against.path}"
     if not against.changes:
-        return f"{before}; its own rows are not recorded, so a change has no interval."
+        return f"{before}; its own predictions are not recorded, so a change has no interval."
     return (
-        f"{before}, and comes from the run {(against.run_id or '')[:8]}. A change is measured on the {against.rows:,} rows"
-        " that both have answered, with its interval; it is coloured where that leaves out 0."
+        f"{before}, and comes from the run {(against.run_id or '')[:8]}. A change is measured on the {against.rows:,}"
+        " examples that both have answered, with its interval; it is coloured where that leaves out 0."
     )
 
 
@@ -174,7 +191,7 @@ def _cost(cost: Cost, model: Model) -> Iterator[tuple[str, str]]:
     machine = [named.get(name, f"{name} {{}}").format(value) for name, value in cost.machine.items()]
     yield "machine", ", ".join(machine) or "not recorded"
     if cost.peak_megabytes is not None:
-        yield "memory of the line, at most", f"{cost.peak_megabytes:,.0f} MB"
+        yield "memory of the pipeline, at most", f"{cost.peak_megabytes:,.0f} MB"
     if cost.tokens_per_second is not None:
         yield "training", f"{cost.tokens_per_second:,.0f} tokens/s in the mean"
     yield "size of the exported model", size(model.bytes)
@@ -185,19 +202,21 @@ def _cost(cost: Cost, model: Model) -> Iterator[tuple[str, str]]:
         yield "latency", asked
 
 
-def _steps(cost: Cost) -> list[dict[str, Any]]:
+def _step_chart(cost: Cost) -> dict[str, Any]:
     longest = max((step.seconds for step in cost.steps), default=0.0) or 1.0
-    return [
+    scale = Scale(0.0, longest)
+    rows = [
         {
             "name": step.name,
             "seconds": f"{step.seconds:,.1f}",
             "cached": step.cached,
-            "width": round(100 * step.seconds / longest, 1),
+            "bar": bar(scale, step.seconds),
             "execution": "" if step.execution is None else str(step.execution),
             "artifacts": ", ".join(f"{name} {number}" for name, number in step.artifacts.items()),
         }
         for step in cost.steps
     ]
+    return {**chart(scale, rows), "seen": rows, "folded": []}
 
 
 def _lineage(report: Report) -> Iterator[tuple[str, str]]:
@@ -211,7 +230,7 @@ def _lineage(report: Report) -> Iterator[tuple[str, str]]:
     commit = lineage.commit or "not recorded"
     yield "code", commit + (" (changed since)" if lineage.is_dirty else "")
     for split, digest in (report.data.digests if report.data else {}).items():
-        yield f"digest of the rows, {split}", digest
+        yield f"digest of the examples, {split}", digest
     if lineage.encoder_run:
         yield "encoder from the run", lineage.encoder_run
     if report.head.pushed_version:

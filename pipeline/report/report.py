@@ -126,7 +126,7 @@ def _data(reading: _Reading) -> Data | None:
         if path := reading.store.file(reading.run.run_id, f"data/statistics/{split}.pb"):
             statistics[split] = DatasetFeatureStatisticsList.FromString(path.read_bytes())
     if not statistics:
-        reading.note("data", f"The statistics of the rows are not recorded: {_why(reading.run)}.")
+        reading.note("data", f"The statistics of the examples are not recorded: {_why(reading.run)}.")
     config = reading.json("config.json", "data") or {}
     slices = config.get("evaluation", {}).get("slices", ())
     return look(report, statistics, reading.json("data/anomalies.json", "data"), slices=slices)
@@ -141,7 +141,7 @@ def _results(reading: _Reading) -> Results | None:
     try:
         rows = HeldOutRows.read(path) if path else None
     except (BertlineError, ValueError, KeyError, OSError):
-        reading.note("results", f"The held-out rows (evaluation/{ROWS}) cannot be read.")
+        reading.note("results", f"The evaluation examples (evaluation/{ROWS}) cannot be read.")
     return results_of(Verdict.from_json(text), rows, _bounds(reading.run.params))
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from components.sight.data_page import told
-from components.sight.results_page import interval, measured, shown
+from components.sight.words import interval, measured, shown
 from pipeline.report.values import Report
 from pipeline.report.wording import duration, size, verdict
 from pipeline.runs import plain
@@ -38,9 +38,9 @@ def _facts(report: Report) -> Iterator[tuple[str, str]]:
         if report.data.anomalies:
             yield "anomalies", f"{len(report.data.anomalies)}, {report.data.judged}"
     for score in results.scores if results else ():
-        bound = "" if score.bound is None else f"  bound {score.bound:g} {'kept' if score.keeps else 'not kept'}"
+        asked = "" if score.bound is None else f"  threshold {score.bound:g} {'met' if score.keeps else 'not met'}"
         before = "" if score.before is None else f"  pushed before {shown(score.before)}"
-        yield score.metric, f"{measured(score.value)} {interval(score.low, score.high)}".rstrip() + bound + before
+        yield score.metric, f"{measured(score.value)} {interval(score.low, score.high)}".rstrip() + asked + before
     for name, score in results.test.items() if results else ():
         yield f"test {name}", f"{measured(score.value)} {interval(score.low, score.high)}".rstrip()
     yield from results.decided_how.items() if results else ()

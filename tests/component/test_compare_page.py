@@ -134,6 +134,12 @@ def test_slices_are_shown_by_the_metric_that_is_chosen(shown):
     assert shown.ask("document.querySelector('.slice-table[data-metric=\"0\"]').hidden")
 
 
+def test_each_run_has_a_card_with_its_difference_and_interval(shown):
+    cards = shown.ask("[...document.querySelectorAll('.card')].map(card => card.textContent.replace(/\\s+/g, ' '))")
+    assert len(cards) == 3 and "the reference" in cards[0] and all("accuracy" in card for card in cards)
+    assert "▲ +0." in cards[1] and "[+0." in cards[1] and ", better" in cards[1]
+
+
 def test_confusion_matrices_stand_side_by_side(shown):
     assert visible(shown, "table.confusion") == 3
     assert all(label in shown.ask("document.querySelector('.confusion').textContent") for label in LABELS)
@@ -148,7 +154,7 @@ def test_on_paper_tables_are_whole_and_flips_are_few(shown, page):
     shown.do("Emulation.setEmulatedMedia", media="")
 
 
-@pytest.mark.parametrize("width", [1280, 420])
+@pytest.mark.parametrize("width", [1280, 400])
 def test_the_page_is_readable_light_and_dark_wide_and_narrow(shown, width, page):
     grounds = []
     for dark in (False, True):

@@ -87,7 +87,7 @@ def test_the_page_is_there_when_the_data_steps_are_done_and_linked_from_the_run(
     line.step("ExampleValidator", "anomalies")
     page = (line.config.home / "data.html").read_text()  # before anything is trained, and before MLflow has it
     assert "pipelines/reviews/data.html" in line.said[0]
-    assert Read(page).row("good")[1].split() == ["266", "66.5%"] and "Words in the texts of a row, eval" in page
+    assert Read(page).row("good")[1].split() == ["266", "66.5%"] and "Words in the texts of an example, eval" in page
     assert_self_contained(page)
     assert_accessible(page)
     line.step("Evaluator", *evaluation(line.folder / "evaluation"))
@@ -112,7 +112,7 @@ def test_data_that_is_refused_has_its_page_with_the_reasons(tmp_path, store, sta
     line.sight.refused(REFUSED, line.tracker)
     _, file = line.end()
     for page in (file("data/page.html").decode(), (line.config.home / "data.html").read_text()):
-        assert "the line stopped here" in page and "class &#39;godo&#39; is unknown" in page
+        assert "the pipeline stopped here" in page and "class &#39;godo&#39; is unknown" in page
     assert Data.model_validate_json(file("data/page.json")).judged == "refused"
 
 
@@ -124,7 +124,7 @@ def test_no_text_of_the_users_is_in_the_record_of_one_who_does_not_want_it(tmp_p
     assert b"private" not in file("data/page.html") and b"private" not in file("data/page.json")
     files = list((tmp_path / "mlflow-artifacts").rglob("*"))
     assert not any(path.suffix == ".pb" for path in files) and len(files) > 3
-    assert "Words in the texts of a row" in file("data/page.html").decode()
+    assert "Words in the texts of an example" in file("data/page.html").decode()
 
 
 def test_a_page_that_cannot_be_made_fails_no_run(tmp_path, store, statistics, caplog):

@@ -36,7 +36,8 @@ def explanation() -> Explanation:
     added = random.normal(size=len(pieces)) * (reading.word_of >= 0)
     added[6], added[8] = 9.0, -6.0  # word5 and word7
     found = Integrated(added, float(added.sum()) + 1, 1.0, 1e-5, 37)
-    layers = tuple(random.dirichlet(np.full(len(pieces), 0.05), (HEADS, len(pieces))) for _ in range(LAYERS))
+    weights = random.random((LAYERS, HEADS, len(pieces), len(pieces))) ** 30  # a few of each row are large
+    layers = tuple(weights / weights.sum(-1, keepdims=True))
     layers[2][3, 10] = np.eye(len(pieces))[20]  # in layer 3, head 4 sees nothing from word9 but word19
     attention = Attention("encoder", layers, (tuple(range(HEADS)),) * LAYERS, pieces, pieces)
     attributions = (Attribution(f"good {HOSTILE}", "log-odds", reading, found),)
@@ -84,13 +85,32 @@ def test_words_are_shaded_by_what_they_add_and_marked_without_colour_too(shown):
     lines = [shown.ask(style.format(word, "textDecorationStyle")) for word in ("word5", "word7")]
     assert lines == ["solid", "wavy"]
     assert shown.ask("document.querySelector('.shaded').textContent").strip() == explanation().texts["text"]
-    assert shown.ask("document.querySelector('details tbody th').textContent") == "word5"
+    assert shown.ask("document.querySelector('#words-0 tbody th').textContent") == "word5"
 
 
 def test_the_page_is_whole_in_itself_and_for_readers_who_do_not_see_it(written):
     html = written.read_text(encoding="utf-8")
     assert_self_contained(html)
     assert_accessible(html)
+
+
+def test_the_map_has_tokens_on_both_axes_and_the_small_ones_their_layer_and_head(shown):
+    for axis in ("map-rows", "map-columns"):
+        labels = shown.ask(f"[...document.querySelectorAll('#{axis} text')].map(e => e.textContent)")
+        # As many as have room, and that which is read.
+        assert 10 < len(set(labels)) == len(labels) < WORDS
+        assert shown.ask(f"document.querySelectorAll('#{axis} .chosen').length") == 1
+    shown.hover("#map", across=0.1)
+    chosen = [shown.ask(f"document.querySelector('#{axis} .chosen').textContent") for axis in ("map-rows", "map-columns")]
+    assert readout(shown).startswith(f"{chosen[0]} attends to {chosen[1]}")
+    # A label stands beside the line that it is the name of.
+    line, label = (
+        shown.ask(f"(b => b.top + b.height / 2)(document.querySelector('{of}').getBoundingClientRect())")
+        for of in ("#map-row", "#map-rows .chosen")
+    )
+    assert abs(line - label) < 3
+    names = shown.ask("[...document.querySelectorAll('.head-name')].map(e => e.textContent)")
+    assert names[:2] == ["all", "L1 H1"] and names[-1] == f"L{LAYERS} H{HEADS}"
 
 
 def test_every_head_has_its_small_map_with_a_name(shown):
@@ -112,9 +132,9 @@ def test_the_arrow_keys_go_through_the_heads_and_enter_looks_closely(shown):
     assert shown.ask("document.getElementById('map-title').textContent").endswith("layer 3, head 4")
     for _ in range(10):
         shown.key("ArrowDown", 40)
-    assert readout(shown).startswith("word9 looks at ") and "Most: word19 1.00" in readout(shown)
+    assert readout(shown).startswith("word9 attends to ") and "Most: word19 1.00" in readout(shown)
     shown.key("Home", 36)
-    assert readout(shown).startswith("[CLS] looks at [CLS]")
+    assert readout(shown).startswith("[CLS] attends to [CLS]")
     shown.key("Escape", 27)
     assert focused(shown).endswith("layer 3, head 4")
 
@@ -123,16 +143,16 @@ def test_pointing_at_the_map_or_at_a_piece_tells_where_it_looks(shown):
     shown.click("#grids > :last-child tbody tr:nth-child(3) td:nth-of-type(4) button")
     shown.hover("#map", across=0.1)
     across, down = readout(shown), shown.ask("document.querySelector('#looking .chosen').textContent")
-    assert across.startswith(f"{down} looks at word1") and down == "word99"
+    assert across.startswith(f"{down} attends to word1") and down == "word99"
     shown.hover("#looking li:nth-child(11)")
-    assert readout(shown).startswith("word9 looks at word19: 1.00")
+    assert readout(shown).startswith("word9 attends to word19: 1.00")
     assert shown.ask("document.querySelector('#looked-at .chosen').textContent") == "word19"
     assert shown.ask("document.querySelectorAll('#strands path').length") == 1
 
 
 def test_the_page_is_readable_light_and_dark_wide_and_narrow(shown, written):
     grounds, drawn = [], []
-    for width, dark in ((420, False), (420, True), (1280, False), (1280, True)):
+    for width, dark in ((400, False), (400, True), (1280, False), (1280, True)):
         shown.look(width, dark=dark)
         shown.picture(written.with_name(f"why-{width}-{'dark' if dark else 'light'}.png"))
         grounds.append(shown.ask("getComputedStyle(document.body).backgroundColor"))
@@ -147,4 +167,4 @@ def test_the_page_is_readable_light_and_dark_wide_and_narrow(shown, written):
 def test_maps_that_are_too_many_are_left_out_and_that_is_said(monkeypatch):
     monkeypatch.setattr("pipeline.explain.page._MOST_WEIGHTS", 1000)
     html = page(explanation()).html
-    assert 'id="attention"' not in html and "too many pieces for the maps of all heads" in html
+    assert 'id="attention"' not in html and "too many tokens for the maps of all heads" in html

@@ -159,7 +159,7 @@ def test_which_way_a_metric_is_better_is_known_without_rows(store):
     ("other", "sentence"),
     [
         ("old", "are not recorded, so nothing says how sure its differences are"),
-        ("elsewhere", "have held out no row in common"),
+        ("elsewhere", "have no evaluation example in common"),
         ("other", "the runs have different tasks"),
         ("failed", "was not evaluated (failed)"),
         ("seeds", "stands over several, and its metrics are their means"),

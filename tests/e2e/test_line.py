@@ -130,8 +130,8 @@ def test_the_page_of_the_data_is_named_before_the_training_and_kept_with_the_run
     assert 0 < printed.index(str(path)) < printed.index("epoch 1: held-out loss")
     page = Read(path.read_text())
     texts, labels = raw_rows(finished_line, "train")
-    assert page.row("good")[1].split()[0] == str(labels.count(b"good")) and page.row("to train")[1] == str(len(texts))
-    assert page.row("web")[3].split()[0].isdigit()  # of a column that is sliced by
+    assert page.row("good")[1].split()[0] == str(labels.count(b"good")) and page.row("for training")[1] == str(len(texts))
+    assert page.row("web")[2].split()[0].isdigit()  # of a column that is sliced by
     client = MlflowClient(f"sqlite:///{finished_line.workspace}/mlflow.db")
     tags = client.get_run(finished_line.summary["mlflow_run_id"]).data.tags
     assert (tags["page.data"], tags["page.evaluation"]) == ("data/page.html", "evaluation/page.html")

@@ -2,6 +2,7 @@
 
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,10 +11,12 @@ from made_rows import TASKS, make, random_rows
 from pages import HOSTILE, Read, assert_accessible, assert_self_contained
 
 from components.held_out.scores import scores
+from components.sight import page as page_module
+from components.sight.charts import class_chart, slice_charts
 from components.sight.confusion import Confusion, majority, matrix, most_mixed
 from components.sight.data import Data, look
 from components.sight.data_page import data_page
-from components.sight.drawing import WIDTH, histogram, joined
+from components.sight.drawing import WIDTH, Scale, histogram, joined, percents
 from components.sight.page import Page
 from components.sight.results import Bounds, results_of
 from components.sight.results_page import results_page
@@ -57,7 +60,7 @@ def test_notes_and_rows_that_changed_sides_are_on_the_page_of_data():
     data = look(report_of(SPLITS, notes=notes, moved={"eval": 4}), {}, None)
     html = data_page(data, "reviews").html
     assert "metrics of it are uncertain: &lt;b&gt; (1)." in html
-    assert Read(html).row("moved held out, for classes to be split alike")[1] == "4"
+    assert Read(html).row("moved for evaluation, for classes to be split alike")[1] == "4"
 
 
 def test_what_is_recorded_of_data_is_read_back_as_it_was(data):
@@ -86,10 +89,10 @@ def test_the_page_of_data_shows_rows_labels_lengths_and_anomalies(data):
     html = data_page(data, "reviews").html
     page = Read(html)
     assert page.row("read") == ["read", "345"] and page.row("… data.exclude")[1] == "3"
-    assert page.row("good")[1].split() == ["200", "66.7%"] and page.row("good")[3].split() == ["26", "65.0%"]
+    assert page.row("good")[1].split() == ["200", "66.7%"] and page.row("good")[2].split() == ["26", "65.0%"]
     assert page.row("eval")[2] == f"moved {HOSTILE}" and page.row("train")[3].startswith("0.3000")
     assert page.row("source")[3:5] == ["270", "30 (10.00%)"]
-    assert "Words in the texts of a row, train: from 3 to 400" in html
+    assert "Words in the texts of an example, train: from 3 to 400" in html
     assert "1 anomaly, allowed by --allow-anomalies" in html
 
 
@@ -98,7 +101,7 @@ def test_the_page_of_data_shows_rows_labels_lengths_and_anomalies(data):
     [
         (None, "was not looked at for anomalies"),
         ({"anomalies": []}, "No anomalies."),
-        ({"anomalies": [ANOMALY, ANOMALY], "refused": True}, "2 anomalies: the line stopped here"),
+        ({"anomalies": [ANOMALY, ANOMALY], "refused": True}, "2 anomalies: the pipeline stopped here"),
     ],
 )
 def test_the_page_of_data_says_what_became_of_it(judgement, sentence):
@@ -111,7 +114,8 @@ def test_pages_ask_for_nothing_run_no_text_and_can_be_read_by_all(data):
         assert_self_contained(page.html)
         assert_accessible(page.html)
         assert "<img" not in page.html and "&lt;img src=x" in page.html
-    assert "<script" not in data_page(data, "reviews").html  # it only shows
+    # The script of a page that only shows reads nothing of the run.
+    assert 'id="page-data">{"runs": [], "curves": []}<' in data_page(data, HOSTILE).html
 
 
 def test_many_labels_are_shown_by_the_most_frequent():
@@ -124,7 +128,7 @@ def test_many_labels_are_shown_by_the_most_frequent():
 
 def test_data_without_statistics_has_a_page_too():
     html = data_page(look(report_of(SPLITS), {}, None), "reviews").html
-    assert "345 rows read" in html and 'id="features"' not in html and 'id="lengths"' not in html
+    assert Read(html).row("read") == ["read", "345"] and 'id="features"' not in html and 'id="lengths"' not in html
 
 
 # Pictures
@@ -200,7 +204,79 @@ def test_what_is_undefined_is_called_so_and_is_not_judged_on_a_slice():
     score = next(score for score in found.slices[0].scores if score.metric == "macro_f1")
     assert (score.value, score.keeps) == (None, None)
     page = Read(results_page(found, "reviews").html)
-    assert page.row("macro_f1")[1] == "undefined" and page.row("b")[1:] == ["undefined"] * 3 + ["0"]
+    assert page.row("macro_f1")[1] == "undefined" and page.row("b")[1:] == ["undefined"] * 3 + ["0", ""]
+
+
+def test_the_verdict_and_what_it_hangs_on_are_read_first_with_intervals():
+    rows = random_rows("classification", 80)
+    asked = Bounds(thresholds={"accuracy": 0.1, "cross_entropy": 1e-6})
+    simple = {"majority": {"accuracy": 0.05}, "tf-idf": {"accuracy": 0.4}}
+    reasons = [f"{HOSTILE} {number}" for number in range(5)]
+    found = results_of(verdict_of(rows, blessed=False, reasons=reasons, baselines=simple), rows, asked)
+    html = results_page(found, "x").html
+    page, score = Read(html), found.scores[0]
+    verdict, accuracy, entropy = page.cards
+    assert verdict.startswith("Verdict ✗ Refused") and HOSTILE in verdict and "2 more" in verdict
+    assert accuracy.startswith(f"accuracy ✓ {score.value:.4f}") and "threshold: at least 0.1, met" in accuracy
+    assert f"95% interval [{score.low:.4f}, {score.high:.4f}]" in accuracy
+    assert entropy.startswith("cross_entropy ✗") and "threshold: at most 1e-06, not met" in entropy
+    assert html.index('class="card') < html.index('id="baseline-chart"') < html.index('id="metric-table"')
+    assert [row[0] for row in page.tables[0][1:-1]] == ["this model", "tf-idf", "majority"]  # the best first
+    blessed = Read(results_page(results_of(verdict_of(rows), rows, Bounds(thresholds={"accuracy": 0.1})), "x").html)
+    assert blessed.cards[0] == "Verdict ✓ Blessed The model meets its threshold."
+
+
+def test_charts_show_the_worst_ten_and_fold_the_rest():
+    rows = random_rows("classification", 40)
+    values = {f"source={at}": {"accuracy": at / 30, "rows": 99.0 if at else 1.0} for at in range(25)}
+    classes = {
+        f"class {at}": {"precision": 0.5, "recall": 0.5, "f1": (at * 7 % 24) / 24, "rows": float(at)} for at in range(24)
+    }
+    found = results_of(verdict_of(rows, slices=values, per_class=classes), rows, Bounds(min_slice_rows=50))
+    slices, of_classes = next(slice_charts(found)), class_chart(found)
+    names = [row["name"] for row in (*slices["seen"], *slices["folded"])]
+    assert names == [*(f"source={at}" for at in range(1, 25)), "source=0"]  # which is too small to be judged
+    scores = [float(row["cells"][2]) for row in (*of_classes["seen"], *of_classes["folded"])]
+    assert scores[:-1] == sorted(scores[:-1]) and of_classes["folded"][-1]["name"] == "class 0"  # that no example is of
+    assert len(slices["seen"]) == len(of_classes["seen"]) == 10
+    html = results_page(found, "x").html
+    assert "<summary>15 more slices</summary>" in html and "<summary>14 more classes</summary>" in html
+
+
+@pytest.mark.parametrize(("begin", "end"), [(0.0, 1.0), (-0.031, 0.029), (0.8, 0.92), (0.0, 3e-7), (-5e6, 1.0)])
+def test_an_axis_has_a_few_round_numbers_at_their_places(begin, end):
+    found = percents(Scale(begin, end))
+    assert 2 <= len(found) <= 7
+    for tick in found:
+        assert tick["x"] == pytest.approx(100 * (float(tick["text"]) - begin) / (end - begin), abs=0.6)
+
+
+def test_texts_can_be_read_on_their_grounds_in_both_colour_schemes():
+    """Contrast by WCAG 2.2: 4.5 for text, 3 for what is drawn."""
+    css = (Path(page_module.__file__).parent / "page.css").read_text()
+    blocks = re.findall(r":root \{(.*?)\}", css, re.DOTALL)
+    schemes = [dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block)) for block in blocks]
+
+    def luminance(colour):
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    def contrast(one, other):
+        low, high = sorted((luminance(one), luminance(other)))
+        return (high + 0.05) / (low + 0.05)
+
+    grounds = {
+        "ink": ("ground", "raised", "good-ground", "bad-ground"),
+        "faint": ("ground", "raised"),
+        "better": ("ground", "raised", "good-ground"),
+        "worse": ("ground", "raised", "bad-ground"),
+    }
+    assert len(schemes) == 2
+    for colours in schemes:
+        for text, names in grounds.items():
+            assert all(contrast(colours[text], colours[ground]) >= 4.5 for ground in names), text
+        assert all(contrast(colours[f"run-{run}"], colours["ground"]) >= 3 for run in (0, 1, 7))
 
 
 def test_bounds_are_kept_or_not_as_the_evaluator_judges():
@@ -220,7 +296,7 @@ def test_bounds_are_kept_or_not_as_the_evaluator_judges():
     assert [(part.judged, part.scores[0].keeps) for part in found.slices] == [(False, None), (True, False)]
     assert len(reasons) == 2
     html = results_page(found, "reviews").html
-    assert "too few to be judged" in html and "not kept" in html and "the dashed one the bound of slices, 0.2" in html
+    assert "too few to be judged" in html and "not met" in html and "threshold of slices, 0.2" in html
 
 
 def test_of_very_many_slices_and_classes_the_largest_are_shown():
@@ -254,8 +330,8 @@ def test_simple_baselines_stand_beside_the_model_and_the_best_is_marked():
     )
     html = results_page(found, "x").html
     model = {score.metric: f"{score.value:.4f}" for score in found.scores}
-    assert Read(html).rows("this model") == [["this model", model["accuracy"], model["cross_entropy"]]]
-    assert Read(html).row("tf-idf") == ["tf-idf", "1.0000", "–"]
+    assert ["this model", model["accuracy"], model["cross_entropy"]] in Read(html).rows("this model")
+    assert ["tf-idf", "1.0000", "–"] in Read(html).rows("tf-idf")
     assert "<strong>1.0000</strong>" in html and f"<strong>{model['cross_entropy']}</strong>" in html
     assert "Of a sample. They took 2.0 s." in html
     assert "baseline-table" not in results_page(results_of(verdict_of(rows), rows, Bounds()), "x").html
