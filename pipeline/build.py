@@ -9,6 +9,7 @@ from tfx.orchestration import metadata
 from tfx.orchestration.pipeline import Pipeline
 
 from components.evaluator import Evaluator
+from components.fallback import has_fallback
 from components.ingest.component import GIVEN_AT_RUN as FILES_AT_RUN
 from components.ingest.component import Ingest
 from components.ingest.files import raw_bytes
@@ -160,9 +161,10 @@ def create_pipeline(
             if task.decides
             else "{}",
             "model": config.model.model_dump_json(),
-            "training": config.training.model_dump_json(),
+            "training": config.training.model_dump_json(exclude={"fallback"}),
             "pretraining": config.pretraining.model_dump_json() if pairs else "{}",
             "translation": config.translation.model_dump_json() if task.label == "text" else "{}",
+            **({"fallback_by": compared} if (compared := _fallback_by(config)) else {}),
             "samples": config.serve_check.samples,
             "checkpoints": place.checkpoints,
             "checkpoint_digest": digests.checkpoint,
@@ -223,6 +225,18 @@ def create_pipeline(
         enable_cache=True,
         beam_pipeline_args=beam_args(config, raw_bytes(files) if place.sees_data else None),
     )
+
+
+def _fallback_by(config: Config) -> list[str]:
+    """The metrics by which a fallback may take the place of the trained model; none where it may not."""
+    settings, training = config.evaluation, config.training
+    judges = settings.baselines and settings.must_beat_baselines
+    if training.fallback == "never" or config.model.checkpoint or not judges:
+        return []
+    if not has_fallback(config.task, len(config.data.columns_of_texts)):
+        return []
+    is_given = "best_by" in training.model_fields_set and "best_by" not in training.recipe
+    return [training.best_by] if is_given else list(settings.thresholds)
 
 
 def _how_read(config: Config) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from components.held_out.rows import HeldOutRows, Texts
 from components.verdict import FILE_NAME as VERDICT
 from components.verdict import Verdict
+from models.kinds import without_encoder
 from pipeline.config import CHOICES, Config
 from pipeline.errors import BertlineError
 from pipeline.run import Started
@@ -44,15 +45,20 @@ def next_steps(config: Config, started: Started, summary: Summary) -> list[Step]
 def _after_a_push(config: Config, started: Started, summary: Summary) -> Iterator[Step]:
     elsewhere, bertline = _elsewhere(config), program("bertline")
     yield f"{bertline} predict{elsewhere} {_example(config, summary)}", "ask the pushed model"
+    if fallback := without_encoder(summary.kind):
+        why = f"the pushed model is {fallback}; a better one begins with a pre-trained encoder of this language"
+        yield _again(config, started, "model.checkpoint=FOLDER"), why
     yield f"{bertline} ui{elsewhere}", "curves, slices and the confusion matrix, beside other runs"
-    if longer := _longer(config, started, summary):
+    if (longer := _longer(config, started, summary)) and not fallback:
         yield longer
     elif config.tracking.enabled:
         yield f"{bertline} report --last{elsewhere}", "write a page about this run, for others to read"
 
 
 def _after_a_refusal(config: Config, started: Started, summary: Summary) -> Iterator[Step]:
-    if longer := _longer(config, started, summary):
+    if without_encoder(summary.kind):
+        pass  # neither more epochs nor the best of them would change it
+    elif longer := _longer(config, started, summary):
         yield longer
     elif config.training.keep == "last" and "keep" not in config.training.recipe and _rose(summary.eval_losses):
         best = summary.eval_losses.index(min(summary.eval_losses)) + 1
@@ -128,7 +134,8 @@ def _lower_thresholds(config: Config, started: Started, summary: Summary) -> Ite
         reached = math.ceil(value * 1000) / 1000 if name in lower else math.floor(value * 1000) / 1000
         enough, changes = f"{name} {value:.4f} is good enough for you", [f"evaluation.thresholds.{name}={reached:g}"]
         # The lower threshold alone would not do where a simple baseline is better as well.
-        rivals = [metrics[name] for metrics in verdict.baselines.values() if name in metrics]
+        others = (metrics for baseline, metrics in verdict.baselines.items() if baseline != summary.kind)
+        rivals = [metrics[name] for metrics in others if name in metrics]
         if config.evaluation.must_beat_baselines and any(one < value if name in lower else one > value for one in rivals):
             changes.append("evaluation.must_beat_baselines=false")
             enough += ", though a simple baseline is better"

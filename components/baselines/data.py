@@ -18,6 +18,11 @@ from pipeline.config import CHOICES
 MOST_EXAMPLES = 20_000
 """Examples of a split that are read: the first ones, which are a sample, because Ingest has shuffled them by a hash."""
 
+FEWEST_EXAMPLES = 50
+"""On fewer evaluation examples baselines are shown, and nothing is decided because of them."""
+MOST_CELLS = 1_500_000
+"""Training examples times classes: of many classes fewer examples are learned from, so that it takes seconds."""
+
 
 @dataclass(frozen=True)
 class Examples:
@@ -103,3 +108,21 @@ def beside(examples: Examples, raw: Mapping[str, Raw], rows: HeldOutRows) -> tup
         if places.get(name)
     ]
     return Examples([one for one, _ in found]), rows.take([place for _, place in found])
+
+
+def most_examples(classes: int) -> int:
+    """Training examples that are learned from."""
+    return MOST_CELLS // max(1, classes)
+
+
+def class_ids(examples: Examples, labels: Sequence[str]) -> np.ndarray:
+    """The place of each example's class; -1 where it has none of these."""
+    known = {name: at for at, name in enumerate(labels)}
+    return np.asarray([known.get(name, -1) for name in examples.texts("label")], int)
+
+
+def labelled(examples: Examples, labels: Sequence[str]) -> tuple[Examples, np.ndarray]:
+    """The examples that are learned from, and the ids of their classes."""
+    ids = class_ids(examples, labels)
+    chosen = np.flatnonzero(ids >= 0)[: most_examples(len(labels))]
+    return Examples([examples.features[at] for at in chosen]), ids[chosen]

@@ -49,6 +49,7 @@ def results_view(results: Results) -> dict[str, Any]:
         "has_before": any(score.before is not None for score in results.scores),
         "test_rows": f"{results.test_rows:,}" if results.test else "",
         "explanation": _explanation(results) if has_intervals else "",
+        "instead": f"{results.instead[:1].upper()}{results.instead[1:]}." if results.instead else "",
         "positive": _positive(results) if results.positive else "",
         "decided": list(results.decided_how.items()),
         "charts": charts(results.certainty) if results.certainty else [],

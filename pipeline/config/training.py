@@ -95,6 +95,10 @@ class TrainingConfig(Frozen):
     """Before a checkpoint's encoder is fine-tuned, learn a linear model on its frozen vectors, which takes seconds: it
     chooses the pooling, initialises the head, and is what is exported if fine-tuning does not beat it. By default where the
     recipe chooses the epochs."""
+    fallback: Literal["auto", "never"] = "auto"
+    """Of a model from scratch, for the task classification with one text: `auto` learns TF-IDF with logistic regression,
+    and exports that where it is better on the evaluation examples (50 at the least), so that a model can be pushed; not
+    where `evaluation.must_beat_baselines` is false. `never` exports the encoder, whatever it reaches."""
     tensorboard: bool = False
     """Write the learning curves as TensorBoard events too, to a folder `tensorboard` beside the checkpoints."""
 

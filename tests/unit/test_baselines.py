@@ -9,9 +9,9 @@ import tensorflow as tf
 from made_rows import TASKS, make
 
 from components.baselines.answering import nearest_span
-from components.baselines.data import beside, read_examples
+from components.baselines.data import FEWEST_EXAMPLES, beside, read_examples
 from components.baselines.features import Rarity, overlaps, words
-from components.baselines.judging import FEWEST_EXAMPLES, lost_to, standard_error
+from components.baselines.judging import lost_to, standard_error
 from components.baselines.measuring import Measured, measure_baselines
 from components.baselines.scoring import Baseline, of_predictions
 from components.baselines.tagging import shape

@@ -1,0 +1,43 @@
+"""What a pushed model is: one with an encoder, or something simpler that was better."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import BertlineError
+
+ENCODER, TF_IDF = "encoder", "tf-idf"
+"""What a card says under `kind`; an older card says nothing, and its model has an encoder."""
+_WITHOUT_ENCODER = {TF_IDF: "TF-IDF with logistic regression"}
+
+
+def without_encoder(kind: str | None) -> str:
+    """What a model is that has no encoder, for a person; nothing of one that has.
+
+    >>> without_encoder("tf-idf"), without_encoder("encoder")
+    ('TF-IDF with logistic regression', '')
+    """
+    return _WITHOUT_ENCODER.get(kind or ENCODER, "")
+
+
+def told(card: Mapping[str, Any]) -> str:
+    """A sentence for who asks a model without an encoder; nothing of one that has one.
+
+    >>> told({"kind": "tf-idf", "kind_why": "accuracy 0.9 against 0.8"})
+    'the model is TF-IDF with logistic regression and has no encoder: accuracy 0.9 against 0.8'
+    """
+    name, why = without_encoder(card.get("kind")), card.get("kind_why")
+    return f"the model is {name} and has no encoder{f': {why}' if why else ''}" if name else ""
+
+
+def need_encoder(folder: str | Path, card: Mapping[str, Any], what: str) -> None:
+    """Refuses a model without an encoder.
+
+    Args:
+      what: follows from that.
+    """
+    if name := without_encoder(card.get("kind")):
+        makes = "a run with a checkpoint (model.checkpoint) makes a model that has one"
+        raise BertlineError(f"{folder}: this model is {name} and has no encoder, {what}; {makes}.")
