@@ -53,11 +53,6 @@ class Candidate:
         return {"kind": kind, **({"kind_why": self.why} if self.why else {})}
 
 
-def has_fallback(task: str, texts: int) -> bool:
-    """Args: texts: that an example has."""
-    return task == "classification" and texts == 1
-
-
 def better_one(
     trained: Candidate,
     context: Context,

@@ -20,7 +20,7 @@ import tensorflow_transform as tft
 
 from components import events
 from components.checkpoint_mirror import checkpoints_at
-from components.fallback import Candidate, better_one, has_fallback
+from components.fallback import Candidate, better_one
 from components.probe_predictions import write_probe
 from components.recipe import prepare
 from components.schema import labels_of
@@ -32,6 +32,7 @@ from models.cluster import Cluster
 from models.devices import join
 from models.encoder import Encoder, EncoderSize
 from models.held_out import scorer
+from models.kinds import has_fallback
 from models.packed_rows import pack_rows
 from models.positive import Positive, choose_positive
 from models.skew import class_counts, class_weights

@@ -13,6 +13,15 @@ ENCODER, TF_IDF = "encoder", "tf-idf"
 _WITHOUT_ENCODER = {TF_IDF: "TF-IDF with logistic regression"}
 
 
+def has_fallback(task: str, texts: int) -> bool:
+    """Whether TF-IDF may take the place of an encoder that was trained from scratch.
+
+    Args:
+      texts: that an example has.
+    """
+    return task == "classification" and texts == 1
+
+
 def without_encoder(kind: str | None) -> str:
     """What a model is that has no encoder, for a person; nothing of one that has.
 

@@ -9,7 +9,6 @@ from tfx.orchestration import metadata
 from tfx.orchestration.pipeline import Pipeline
 
 from components.evaluator import Evaluator
-from components.fallback import has_fallback
 from components.ingest.component import GIVEN_AT_RUN as FILES_AT_RUN
 from components.ingest.component import Ingest
 from components.ingest.files import raw_bytes
@@ -24,6 +23,7 @@ from components.transform import Transform
 from components.validation import DataGate, SchemaFromConfig
 from components.verdict import check_metrics
 from components.vocabulary import VocabularyGen
+from models.kinds import has_fallback
 from models.task import as_learned, check_label, check_test, check_texts, check_training, get_task
 from models.tuning import check_deciding
 from pipeline.beam import beam_args

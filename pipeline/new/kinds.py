@@ -9,6 +9,7 @@ from typing import Any
 
 from components.ingest.rows import tagged_words
 from models import tags
+from models.kinds import has_fallback
 from models.positive import choose_positive
 from pipeline.errors import BertlineError
 from pipeline.new import columns
@@ -47,7 +48,13 @@ def _classes(table: Table) -> Guess | None:
         return None
     bounds, why_bounds = _bound_of_classes([count for _, count in classes])
     measure = next(iter(bounds))
-    bounds, why_bounds = _above(measure, bounds[measure], why_bounds, of_classes(table, texts, label, measure))
+    simple = of_classes(table, texts, label, measure)
+    from_scratch = None
+    if simple and has_fallback("classification", len(texts)):
+        held_out = len(table.evaluation((*texts, label))) or round(len(complete) * table.data.split.eval_share)
+        within = max(bounds[measure], simple.within_reach(held_out))
+        from_scratch = {measure: within}, f"{simple.why(measure)}, which is pushed where an encoder from scratch is worse"
+    bounds, why_bounds = _above(measure, bounds[measure], why_bounds, simple)
     names = sorted(name for name, _ in classes)
     chosen = choose_positive(names, [dict(classes)[name] for name in names])
     positive = Setting("positive", chosen.name, f"{chosen.why}; f1 is of this class") if chosen else None
@@ -62,6 +69,7 @@ def _classes(table: Table) -> Guess | None:
         seq_len=room_for(texts_of(complete, texts)),
         bounds=bounds,
         why_bounds=why_bounds,
+        from_scratch=from_scratch,
         model=NEEDS_CHECKPOINT if len(texts) == 2 else FROM_SCRATCH,
     )
 

@@ -1,4 +1,5 @@
-"""Thresholds above what counting words reaches on the very file that `new` looks at."""
+"""Thresholds by what counting words reaches on the very file that `new` looks at: above it, or, where that itself may be
+pushed, within its reach."""
 
 from __future__ import annotations
 
@@ -38,6 +39,15 @@ class Reached(NamedTuple):
     def threshold(self) -> float:
         """The next hundredth above it."""
         return min(HIGHEST, math.floor(self.score * 100 + 1) / 100)
+
+    def within_reach(self, held_out: int) -> float:
+        """A threshold that it keeps on other examples, as good as always: two standard errors below.
+
+        Args:
+          held_out: so many examples.
+        """
+        error = math.sqrt(max(0.0, self.score * (1 - self.score)) / max(1, held_out))
+        return min(HIGHEST, math.floor((self.score - 2 * error) * 100) / 100)
 
     def why(self, measure: str) -> str:
         more = f"; a run compares with it as well, above {HIGHEST}" if self.score >= HIGHEST else ""
