@@ -16,12 +16,12 @@ import numpy as np
 import tensorflow as tf
 
 from components import events
-from components.baselines.data import FEWEST_EXAMPLES, labelled, read_examples
-from components.baselines.linear import Logistic
+from components.baselines.data import FEWEST_EXAMPLES, read_examples
+from components.baselines.layers import lesson
 from models.held_out import scorer, traced_once
 from models.inputs import padded
 from models.kinds import ENCODER, TF_IDF, without_encoder
-from models.probing import Linear, layer_of
+from models.probing import Linear
 from models.raw_examples import features_of, read_records
 from models.task import Context, Task, Tensors, expanded, raw_features
 from models.tfidf.model import TfIdfModel, answered_by
@@ -33,7 +33,6 @@ MOST_WEIGHTS = 16_000_000
 _AT_ONCE = 64
 _EQUAL = 1e-6
 """By which two scores of the same answers may differ."""
-NAME = without_encoder(TF_IDF)
 
 
 @dataclass(frozen=True)
@@ -76,41 +75,37 @@ def better_one(
     model = _learned(trained.task, context, train)
     if model is None:
         return trained
-    task = answered_by(trained.task, model)
+    task, name = answered_by(trained.task, model), without_encoder(TF_IDF, trained.task.name)
     rows = partial(_batches, records, task, context)
     value, of_encoder = _measured(task, context, model, rows)[metric], float(record[f"eval_{metric}"])
     lower = metric == "loss" or task.metrics[metric].better == "lower"
     ahead = of_encoder - value if lower else value - of_encoder
     if not (ahead > _EQUAL or (math.isnan(of_encoder) and not math.isnan(value))):
-        told = f"fallback {NAME} is not better: {metric} {value:.4f}, against {of_encoder:.4f} of the encoder"
+        told = f"fallback {name} is not better: {metric} {value:.4f}, against {of_encoder:.4f} of the encoder"
         events.emit(events.Note(told))
         return trained
     why = f"{metric} {value:.4f} on the evaluation examples, against {of_encoder:.4f} of the encoder trained from scratch"
-    events.emit(events.Note(f"fallback {NAME} is exported  ({why}; training.fallback: never exports the encoder)"))
+    events.emit(events.Note(f"fallback {name} is exported  ({why}; training.fallback: never exports the encoder)"))
     return Candidate(task, model, rows, why)
 
 
 def _learned(task: Task, context: Context, files: Sequence[str]) -> TfIdfModel | None:
     """None where there is nothing to learn, or too much to export."""
-    raw = raw_features(task, context.text_keys)
-    examples, ids = labelled(read_examples(files, raw), context.labels)
-    texts, classes = examples.texts(context.text_keys[0]), len(context.labels)
-    vocabulary = learn([texts]) if len(np.unique(ids)) > 1 else None
-    if vocabulary is None:
+    read = read_examples(files, raw_features(task, context.text_keys))
+    found = lesson(task.name, read, context.labels)
+    texts = found.examples.texts(context.text_keys[0]) if found else []
+    vocabulary = learn([texts])
+    if found is None or vocabulary is None:
         return None
-    weights = vocabulary.features * classes
+    weights = vocabulary.features * found.outputs
     if weights > MOST_WEIGHTS:
-        events.emit(
-            events.Note(
-                f"fallback {NAME} was not tried: {vocabulary.features:,} features of {classes:,} classes are {weights:,}"
-                f" weights, and {MOST_WEIGHTS:,} are exported at the most"
-            )
-        )
+        why = f"{vocabulary.features:,} features of {found.outputs:,} classes are {weights:,} weights"
+        name = without_encoder(TF_IDF, task.name)
+        events.emit(events.Note(f"fallback {name} was not tried: {why}, and {MOST_WEIGHTS:,} are exported at the most"))
         return None
-    learned = Logistic(classes).fit(vocabulary.table(texts), ids)
-    layer = Linear(*(values.astype(np.float32) for values in layer_of(learned, classes)))
-    # Stochastic gradient descent learns each class against all others.
-    return TfIdfModel(vocabulary, layer, one_against_rest=not hasattr(learned, "C") and len(learned.classes_) > 2)
+    learned = found.fit(vocabulary.table(texts))
+    layer = Linear(*(values.astype(np.float32) for values in learned.layer))
+    return TfIdfModel(vocabulary, layer, one_against_rest=learned.one_against_rest)
 
 
 def _batches(records: Sequence[bytes], task: Task, context: Context) -> Iterator[Tensors]:
@@ -133,8 +128,9 @@ def _measured(
     sums = np.zeros(3)
     for features in rows():
         found = {name: value.numpy() for name, value in judged(features).items()}
-        weights = found[weight]
-        sums += [float(found["loss"] @ weights), float(found["accuracy"] @ weights), float(weights.sum())]
+        counted = found[weight] > 0  # a row without a label has no loss
+        weights = found[weight][counted]
+        sums += [*(float(found[name][counted] @ weights) for name in ("loss", "accuracy")), float(weights.sum())]
     score = scorer(task, context, rows)
     loss, accuracy, count = sums.tolist()
     means = {"loss": loss / count, "accuracy": accuracy / count} if count else {"loss": math.nan, "accuracy": math.nan}

@@ -175,7 +175,7 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
     )
     if summary.positive:
         yield "positive class", f"{summary.positive}   ({summary.positive_why}; f1, precision and recall are of it)"
-    if fallback := without_encoder(summary.kind):
+    if fallback := without_encoder(summary.kind, summary.task):
         yield "model", f"[yellow]{fallback}[/], no encoder   ({summary.kind_why})"
     majority = summary.baseline.get("majority") or {}
     for metric, value in summary.metrics.items():

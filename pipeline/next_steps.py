@@ -45,7 +45,7 @@ def next_steps(config: Config, started: Started, summary: Summary) -> list[Step]
 def _after_a_push(config: Config, started: Started, summary: Summary) -> Iterator[Step]:
     elsewhere, bertline = _elsewhere(config), program("bertline")
     yield f"{bertline} predict{elsewhere} {_example(config, summary)}", "ask the pushed model"
-    if fallback := without_encoder(summary.kind):
+    if fallback := without_encoder(summary.kind, summary.task):
         why = f"the pushed model is {fallback}; a better one begins with a pre-trained encoder of this language"
         yield _again(config, started, "model.checkpoint=FOLDER"), why
     yield f"{bertline} ui{elsewhere}", "curves, slices and the confusion matrix, beside other runs"
@@ -56,7 +56,7 @@ def _after_a_push(config: Config, started: Started, summary: Summary) -> Iterato
 
 
 def _after_a_refusal(config: Config, started: Started, summary: Summary) -> Iterator[Step]:
-    if without_encoder(summary.kind):
+    if without_encoder(summary.kind, summary.task):
         pass  # neither more epochs nor the best of them would change it
     elif longer := _longer(config, started, summary):
         yield longer

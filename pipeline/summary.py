@@ -96,7 +96,7 @@ class Summary:
             "blessed": str(self.blessed).lower(),
             "reasons": "; ".join(self.reasons) or "none",
             **({"positive_class": self.positive} if self.positive else {}),
-            **({"model_kind": self.kind, "model_kind_why": self.kind_why} if without_encoder(self.kind) else {}),
+            **({"model_kind": self.kind, "model_kind_why": self.kind_why} if without_encoder(self.kind, self.task) else {}),
             **self.pushed_tags(),
             "anomalies_allowed": str(self.anomalies_allowed).lower(),
             **self.failure_tags(),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from components.baselines.data import Given, class_ids, labelled, most_examples
+from components.baselines.data import Given, class_ids, flagged, labelled
 from components.baselines.linear import Logistic, shares_of_classes, tables
 from components.baselines.scoring import Baseline, of_predictions
 
@@ -26,11 +26,7 @@ def classification(given: Given) -> Iterator[Baseline]:
 
 
 def multilabel(given: Given) -> Iterator[Baseline]:
-    known = {name: at for at, name in enumerate(given.labels)}
-    train = given.train.first(most_examples(len(known)))
-    flags = np.zeros((len(train), len(known)), np.int64)
-    for row, names in enumerate(train.lists("label")):
-        flags[row, [known[name] for name in names if name in known]] = 1
+    train, flags = flagged(given.train, given.labels)
     if not len(train):
         return
     fractions = flags.mean(axis=0)

@@ -126,3 +126,20 @@ def labelled(examples: Examples, labels: Sequence[str]) -> tuple[Examples, np.nd
     ids = class_ids(examples, labels)
     chosen = np.flatnonzero(ids >= 0)[: most_examples(len(labels))]
     return Examples([examples.features[at] for at in chosen]), ids[chosen]
+
+
+def flagged(examples: Examples, labels: Sequence[str]) -> tuple[Examples, np.ndarray]:
+    """The examples that are learned from, and which of the labels each has: [examples, labels] of 0 and 1."""
+    known = {name: at for at, name in enumerate(labels)}
+    examples = examples.first(most_examples(len(known)))
+    flags = np.zeros((len(examples), len(known)), np.int64)
+    for row, names in enumerate(examples.lists("label")):
+        flags[row, [known[name] for name in names if name in known]] = 1
+    return examples, flags
+
+
+def numbered(examples: Examples) -> tuple[Examples, np.ndarray]:
+    """The examples that have a number, and their numbers."""
+    values = examples.numbers("label")
+    chosen = np.flatnonzero(np.isfinite(values))
+    return Examples([examples.features[at] for at in chosen]), values[chosen]

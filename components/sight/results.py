@@ -125,7 +125,7 @@ def results_of(verdict: Verdict, rows: HeldOutRows | None, bounds: Bounds) -> Re
         classes={name: {key: _finite(value) for key, value in found.items()} for name, found in verdict.classes.items()},
         positive=verdict.positive,
         positive_why=verdict.positive_why,
-        instead=told({"kind": verdict.kind, "kind_why": verdict.kind_why}),
+        instead=told({"task": rows.description.task if rows else None, "kind": verdict.kind, "kind_why": verdict.kind_why}),
         decided_how=verdict.decided_how,
         certainty=Certainty.of(rows) if rows else None,
         confusion=confusion,

@@ -46,7 +46,8 @@ class Reached(NamedTuple):
         Args:
           held_out: so many examples.
         """
-        error = math.sqrt(max(0.0, self.score * (1 - self.score)) / max(1, held_out))
+        score = min(1.0, max(0.0, self.score))
+        error = max(math.sqrt(score * (1 - score)), 1 - score**2) / math.sqrt(max(1, held_out))  # fractions; correlations
         return min(HIGHEST, math.floor((self.score - 2 * error) * 100) / 100)
 
     def why(self, measure: str) -> str:

@@ -57,7 +57,7 @@ def model_of(run: Run, size: Mapping[str, Any] | None, note: Note) -> Model:
 
 
 def _instead(run: Run) -> str:
-    name = without_encoder(run.tags.get("model_kind"))
+    name = without_encoder(run.tags.get("model_kind"), run.task)
     return f"{name}, no encoder: {run.tags.get('model_kind_why', '')}" if name else ""
 
 

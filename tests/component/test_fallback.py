@@ -1,4 +1,4 @@
-"""An encoder from scratch that TF-IDF beats: what is exported is TF-IDF, served and measured as any model, and told as such."""
+"""An encoder from scratch that TF-IDF beats: TF-IDF is exported, served and measured as any model, and told as such."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  the ops inside the exported model
+import yaml
 from click.testing import CliRunner
+from learned import write_examples as write_raw
 from test_rows_of_evaluator import write_examples
 from wordpiece import write_vocab
 
@@ -18,6 +20,7 @@ from components import events
 from components.evaluation import evaluate
 from components.fallback import Candidate, better_one
 from components.trainer import train_and_export
+from models.inputs import padded
 from models.kinds import has_fallback
 from models.raw_examples import features_of, read_records
 from models.task import Context, get_task
@@ -160,10 +163,8 @@ def test_who_asks_it_is_told_and_what_needs_an_encoder_refuses_in_one_sentence(e
         code, output = command(name, *([folder, "好看"] if name == "explain" else [folder, "--keep", "0.5"]))
         assert code == 1 and "this model is TF-IDF with logistic regression and has no encoder" in output, output
     config = tmp_path / "films.yaml"
-    config.write_text(
-        "{name: films, data: {path: x.csv, label: label}, evaluation: {thresholds: {accuracy: 0.5}}, model: {checkpoint: %s}}"
-        % folder
-    )
+    plain = {"name": "films", "data": {"path": "x.csv", "label": "label"}, "model": {"checkpoint": folder}}
+    config.write_text(yaml.safe_dump({**plain, "evaluation": {"thresholds": {"accuracy": 0.5}}}))
     code, output = command("run", str(config), "--workspace", str(tmp_path / "w"))
     assert code != 0 and "model.checkpoint: " in output and "so no training can begin with it" in output, output
 
@@ -198,3 +199,32 @@ def test_few_evaluation_examples_choose_nothing(files, tmp_path):
     split = [str(folder / "train.gz")], [str(tmp_path / "few.gz")]
     assert better_one(trained, context_of(vocab), result, ("accuracy",), *split) is trained
     assert has_fallback("classification", 1) and not has_fallback("classification", 2) and not has_fallback("tagging", 1)
+
+
+LIKE_THEM = {
+    "multilabel": lambda text, label: {"label": [label, *(["长"] if len(text) > 12 else []), "每"]},
+    "regression": lambda text, label: {"label": [2.0 + 3 * LABELS.index(label)]},
+}
+
+
+@pytest.mark.parametrize("task", LIKE_THEM)
+def test_several_labels_and_numbers_have_a_fallback_that_answers_as_the_baseline_does(task, files, tmp_path):
+    described = get_task(task)
+    splits = []
+    for seed, count in ((1, 240), (2, 80)):
+        rows = [{"text": [text], **LIKE_THEM[task](text, label)} for text, label in reviews(count, seed)]
+        splits.append([str(tmp_path / f"{seed}.gz")])
+        write_raw(tmp_path / f"{seed}.gz", rows)
+    context = Context(context_of(files[1]).text, (*LABELS, "每", "长", "无") if task == "multilabel" else ())
+    trained, result = Candidate(described, None, list), Trained(eval_loss=9.0)
+    chosen = better_one(trained, context, result, ("loss",), *splits)
+    assert chosen is not trained and chosen.card["kind"] == "tf-idf" and "loss 0." in chosen.why
+    features = next(iter(chosen.rows()))
+    output = next(iter(described.outputs.values()))
+    found = described.measure(described.ask(chosen.model, padded(features), context), padded(features), context)
+    right = described.targets(features)[output.label].numpy()
+    if task == "multilabel":
+        given = found[output.prediction].numpy()
+        assert ((given > 0.5) == right).mean() > 0.9 and given[:, 2].min() > 0.999 and given[:, 4].max() < 0.001
+    else:
+        assert np.corrcoef(found[output.prediction].numpy(), right)[0, 1] > 0.95
