@@ -131,6 +131,7 @@ def _lower_thresholds(config: Config, started: Started, summary: Summary) -> Ite
             )
             yield "", f"another threshold would not help: {always or 'the majority'} reaches {name} {majority:.4f} as well"
             continue
+        again = "only the Evaluator and what follows run"
         reached = math.ceil(value * 1000) / 1000 if name in lower else math.floor(value * 1000) / 1000
         enough, changes = f"{name} {value:.4f} is good enough for you", [f"evaluation.thresholds.{name}={reached:g}"]
         # The lower threshold alone would not do where a simple baseline is better as well.
@@ -139,7 +140,9 @@ def _lower_thresholds(config: Config, started: Started, summary: Summary) -> Ite
         if config.evaluation.must_beat_baselines and any(one < value if name in lower else one > value for one in rivals):
             changes.append("evaluation.must_beat_baselines=false")
             enough += ", though a simple baseline is better"
-        yield _again(config, started, *changes), f"if {enough}; only the Evaluator and what follows run"
+            if config.model.checkpoint is None:
+                again = "the Trainer, which looks for no fallback then, and what follows run"
+        yield _again(config, started, *changes), f"if {enough}; {again}"
 
 
 def _of_majority(metric: str, verdict: Verdict, summary: Summary) -> float:

@@ -42,7 +42,9 @@ def test_tf_idf_is_pushed_served_and_told(line):
     assert done.exit_code == 0, done.output
     summary, said = line.summary, " ".join(done.output.split())
     assert summary["kind"] == "tf-idf" and summary["pushed_version"] == 1 and summary["metrics"]["accuracy"] > 0.95
-    assert summary["serve_check"]["blessed"] and summary["baselines"]["tf-idf"]["accuracy"] == summary["metrics"]["accuracy"]
+    assert (
+        summary["serve_check"]["blessed"] and summary["baselines"]["tf-idf"]["accuracy"] == summary["metrics"]["accuracy"]
+    )
     assert f"model {SENTENCE}, no encoder (accuracy" in said and "of the encoder trained from scratch" in said
     assert "--set model.checkpoint=FOLDER" in said and "begins with a pre-trained encoder of this language" in said
     asked = line.call("predict", "真好看", "太无聊了", "--json")
