@@ -23,11 +23,11 @@ from components.transform import Transform
 from components.validation import DataGate, SchemaFromConfig
 from components.verdict import check_metrics
 from components.vocabulary import VocabularyGen
-from models.kinds import has_fallback
 from models.task import as_learned, check_label, check_test, check_texts, check_training, get_task
 from models.tuning import check_deciding
 from pipeline.beam import beam_args
 from pipeline.config import Config, DecisionConfig
+from pipeline.fallback import fallback_by
 from pipeline.fingerprints import InputDigests, code_fingerprint
 from pipeline.place import Place, here
 
@@ -164,7 +164,7 @@ def create_pipeline(
             "training": config.training.model_dump_json(exclude={"fallback"}),
             "pretraining": config.pretraining.model_dump_json() if pairs else "{}",
             "translation": config.translation.model_dump_json() if task.label == "text" else "{}",
-            **({"fallback_by": compared} if (compared := _fallback_by(config)) else {}),
+            **({"fallback_by": compared} if (compared := fallback_by(config)) else {}),
             "samples": config.serve_check.samples,
             "checkpoints": place.checkpoints,
             "checkpoint_digest": digests.checkpoint,
@@ -225,18 +225,6 @@ def create_pipeline(
         enable_cache=True,
         beam_pipeline_args=beam_args(config, raw_bytes(files) if place.sees_data else None),
     )
-
-
-def _fallback_by(config: Config) -> list[str]:
-    """The metrics by which a fallback may take the place of the trained model; none where it may not."""
-    settings, training = config.evaluation, config.training
-    judges = settings.baselines and settings.must_beat_baselines
-    if training.fallback == "never" or config.model.checkpoint or not judges:
-        return []
-    if not has_fallback(config.task, len(config.data.columns_of_texts)):
-        return []
-    is_given = "best_by" in training.model_fields_set and "best_by" not in training.recipe
-    return [training.best_by] if is_given else list(settings.thresholds)
 
 
 def _how_read(config: Config) -> dict[str, Any]:
