@@ -96,7 +96,7 @@ def _within_reach(
     if simple is None or not has_fallback(task, len(used) - 1):
         return None
     held_out = len(table.evaluation(used)) or round(len(table.complete(used)) * table.data.split.eval_share)
-    why = f"{simple.why(measure)}, which is pushed where an encoder from scratch is worse"
+    why = f"{simple.told(measure)}, and is pushed where an encoder from scratch is worse"
     return {measure: max(bound, simple.within_reach(held_out))}, why
 
 

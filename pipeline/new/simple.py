@@ -52,7 +52,10 @@ class Reached(NamedTuple):
 
     def why(self, measure: str) -> str:
         more = f"; a run compares with it as well, above {HIGHEST}" if self.score >= HIGHEST else ""
-        return f"{_SHOWN[self.name]} has {measure} {self.score:.3f} on {self.examples:,} examples{more}"
+        return f"{self.told(measure)}{more}"
+
+    def told(self, measure: str) -> str:
+        return f"{_SHOWN[self.name]} has {measure} {self.score:.3f} on {self.examples:,} examples"
 
 
 _SHOWN = {"tf-idf": "counting words (TF-IDF)", "overlap": "word overlap"}
