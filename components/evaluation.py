@@ -31,6 +31,7 @@ from components.metrics import PER_CLASS
 from components.undefined import undefined_metrics
 from components.verdict import LENGTH, OVERALL, ROWS, Slices, Verdict, check_metrics, judge, length_slice, slice_name
 from models.decision import Decision
+from models.kinds import ENCODER
 from models.score_families import family_of
 from models.scores import OF_CLASSES
 from models.task import Task
@@ -72,6 +73,7 @@ def evaluate(
     check_metrics(task, settings, len(labels))
     cards = {name: read_card(path) for name, path in (("candidate", model), ("baseline", baseline)) if path}
     decisions = {name: Decision.of_card({**card, "labels": labels}) for name, card in cards.items()}
+    kind = cards["candidate"].get("kind", ENCODER)
     # One class is looked for, in what both have answered.
     positive = decisions["candidate"].positive
     decisions = {name: decision.looking_for(positive) for name, decision in decisions.items()}
@@ -93,7 +95,7 @@ def evaluate(
             task, rows, text_keys, train=train, evaluation=examples, first=list(settings.thresholds), probed=probed
         )
     if settings.must_beat_baselines:
-        reasons += lost_to(simple, task, settings, long_enough=long_enough)
+        reasons += lost_to(simple, task, settings, long_enough=long_enough or kind != ENCODER, itself=kind)
     about = decided(rows, settings)
     if about.refusal:
         reasons.append(about.refusal)
@@ -108,6 +110,8 @@ def evaluate(
         labels=list(labels),
         positive=cards["candidate"].get("positive"),
         positive_why=cards["candidate"].get("positive_why", ""),
+        kind=kind,
+        kind_why=cards["candidate"].get("kind_why", ""),
         decided=about.numbers,
         decided_how=about.sentences,
         per_class=classes,

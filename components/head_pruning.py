@@ -36,6 +36,7 @@ from models.head_importance import (
     present,
 )
 from models.inputs import by_length, padded
+from models.kinds import need_encoder
 from models.lora import find_encoder
 from models.pruning import prune_model
 from models.raw_examples import features_of
@@ -224,7 +225,9 @@ class PushedHeads:
 
 def check_prunable(folder: Path) -> None:
     """Refuses a model of which no heads can be removed, before anything is loaded."""
-    task = read_card(folder).get("task")
+    card = read_card(folder)
+    need_encoder(folder, card, "so there are no heads to remove")
+    task = card.get("task")
     if task in task_names() and get_task(task).make_encoder:
         raise BertlineError(
             f"{folder}: its task is {task}, whose encoder and decoder look at each other; only heads of BERT's encoder can"

@@ -20,6 +20,7 @@ import tensorflow_transform as tft
 
 from components import events
 from components.checkpoint_mirror import checkpoints_at
+from components.fallback import Candidate, better_one
 from components.probe_predictions import write_probe
 from components.recipe import decide_long, prepare
 from components.schema import labels_of
@@ -31,6 +32,7 @@ from models.cluster import Cluster
 from models.devices import join
 from models.encoder import Encoder, EncoderSize
 from models.held_out import scorer
+from models.kinds import has_fallback
 from models.long_texts import left_open
 from models.packed_rows import pack_rows
 from models.pooled import as_chosen
@@ -92,6 +94,8 @@ def train_here(args: Any) -> None:
         train_files=_matching(args.train_files),
         eval_files=_matching(args.eval_files),
         raw_files=_matching(settings["raw_files"]),
+        raw_train_files=_matching(settings["raw_train_files"]),
+        fallback_by=settings.get("fallback_by", ()),
         samples=settings["samples"],
         model_folder=args.serving_model_dir,
         history_folder=args.model_run_dir,
@@ -123,6 +127,8 @@ def train_and_export(
     train_files: Sequence[str],
     eval_files: Sequence[str],
     raw_files: Sequence[str],
+    raw_train_files: Sequence[str] = (),
+    fallback_by: Sequence[str] = (),
     samples: int,
     checkpoint_folder: Path,
     saved: Callable[[], None] = lambda: None,
@@ -136,7 +142,10 @@ def train_and_export(
       deciding: what is tuned when the training is over.
       target_vocab_path: of the texts that are written, where they have a vocabulary of their own.
       raw_files: held-out rows as they were read, of which some go with the model as sample requests.
-      samples: how many of them.
+      raw_train_files: what is learned from, likewise: a fallback reads texts, and not tokens.
+      fallback_by: metrics that the trained model is compared with a fallback by, the first ones first; without any there is
+        none.
+      samples: how many of `raw_files`.
     """
     check_deciding(task.name, deciding, len(labels))
     was_open = left_open(task, text)
@@ -201,13 +210,17 @@ def train_and_export(
         return result
     if result.resumed_at:
         events.emit(events.Note(f"training went on from the checkpoint at step {result.resumed_at}"))
+    chosen = Candidate(task, result.model, held_out)
+    if fallback_by and has_fallback(task.name, len(columns)):
+        chosen = better_one(chosen, context, result, (*fallback_by, settings.best_by), raw_train_files, raw_files)
     if task.tune:
-        context = replace(context, tuned=task.tune(result.model, context, held_out()))
+        context = replace(context, tuned=task.tune(chosen.model, context, chosen.rows()))
         for what, value in context.tuned.items():
             events.emit(events.Note(f"{what} {value:.4f}, tuned on the held-out rows"))
     card = {
         "pipeline": name,
         "task": task.name,
+        **chosen.card,
         "labels": list(labels),
         # What a caller names the texts, and the columns that they had in the training files.
         "text_keys": list(task.input_names or columns),
@@ -217,7 +230,7 @@ def train_and_export(
         "text": text.model_dump(exclude={"vocab", "target_vocab"}),
     }
     rows = choose_rows(task, context, raw_files, samples)
-    export_whole(task, context, result.model, model_folder, card, rows=rows, name=name, vocab_path=vocab_path)
+    export_whole(chosen.task, context, chosen.model, model_folder, card, rows=rows, name=name, vocab_path=vocab_path)
     tf.io.gfile.makedirs(history_folder)
     with tf.io.gfile.GFile(f"{history_folder}/{HISTORY}", "w") as file:
         file.write("".join(json.dumps(record) + "\n" for record in result.history))

@@ -36,11 +36,14 @@ class Executor(GenericExecutor):
         exec_properties: dict[str, Any],
     ) -> FnArgs:
         made = super()._GetFnArgs(input_dict, output_dict, exec_properties)
-        folders = artifact_utils.get_split_uris(input_dict["raw_examples"], "eval")
+        raw = {
+            name: [os.path.join(folder, "*") for folder in artifact_utils.get_split_uris(input_dict["raw_examples"], split)]
+            for name, split in (("raw_files", "eval"), ("raw_train_files", "train"))
+        }
         given = {name: exec_properties[name] for name in GIVEN_AT_RUN if exec_properties.get(name)}
         made.custom_config = {
             **made.custom_config,
-            "raw_files": [os.path.join(folder, "*") for folder in folders],
+            **raw,
             "training": json.dumps({**json.loads(made.custom_config["training"]), **given}),
             # A step that is tried again has the same outputs: what it left of its training is found there.
             "checkpoints": made.custom_config["checkpoints"] or join(origin(made.model_run_dir), "checkpoints"),
@@ -62,7 +65,8 @@ class Trainer(base_component.BaseComponent):
 
     Args:
       examples: transformed Examples with the splits `train` and `eval`.
-      raw_examples: the rows as they were read; some of the held-out ones go with the model as sample requests.
+      raw_examples: the rows as they were read; some of the held-out ones go with the model as sample requests, and a
+        fallback learns from the others.
       transform_graph: the output of Transform.
       schema: names the classes.
       settings: what `trainer.run_fn` is told.

@@ -44,6 +44,10 @@ class Verdict:
     """The positive class of two, which `f1`, `precision` and `recall` are of."""
     positive_why: str = ""
     """Why it is this one."""
+    kind: str = "encoder"
+    """What the model is, as its card says: `encoder`, or a fallback that was better than the encoder that was trained."""
+    kind_why: str = ""
+    """Why it is a fallback."""
     decided: dict[str, float] = field(default_factory=dict)
     """How well the probabilities are calibrated, and what was tuned to decide by them, see `held_out/decided.py`."""
     decided_how: dict[str, str] = field(default_factory=dict)

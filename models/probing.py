@@ -133,11 +133,16 @@ def _scaled(vectors: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarr
 def _classes(vectors: np.ndarray, targets: np.ndarray, strength: float, outputs: int) -> Linear:
     from sklearn.linear_model import LogisticRegression
 
-    kernel, bias = np.zeros((vectors.shape[1], outputs)), np.full(outputs, -20.0)  # of classes that no example has
     model = LogisticRegression(C=strength / vectors.shape[1] * 10, max_iter=200, tol=1e-3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it could go on: a head to begin with need not be the very best
         model.fit(vectors, targets)
+    return layer_of(model, outputs)
+
+
+def layer_of(model: Any, outputs: int) -> Linear:
+    """What scikit-learn has learned of classes, as a layer whose softmax gives its probabilities."""
+    kernel, bias = np.zeros((model.coef_.shape[1], outputs)), np.full(outputs, -20.0)  # of classes that no example has
     if len(model.classes_) == 2:  # one score, for the second
         first, second = model.classes_
         kernel[:, second], kernel[:, first] = model.coef_[0] / 2, -model.coef_[0] / 2

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 
 from models.encoder import Encoder, EncoderSize
 from models.inputs import padded
+from models.kinds import need_encoder
 from models.precision import building_with
 from models.seq2seq import Seq2Seq
 from models.seq2seq_size import Seq2SeqSize
@@ -52,6 +53,7 @@ def rebuild(folder: str | Path) -> Rebuilt:
     """
     folder = Path(folder)
     card = _read_card(folder)
+    need_encoder(folder, card, "so there is nothing to rebuild")
     task = get_task(card["task"])
     arrays = _read_weights(folder)
     context = _context(folder, task, card)

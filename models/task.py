@@ -249,6 +249,8 @@ class Task:
     from: it is then left beside the served model as a checkpoint, with these."""
     inside: Inside = OF_ENCODER
     """How its model is looked into."""
+    opened: bool = True
+    """Whether it can be: a model that has no vectors of tokens cannot."""
     take_heads: Callable[[Any, Mapping[str, Any]], list[str]] | None = None
     """(model, a checkpoint's heads as `checkpoints.load_heads` gives them) -> takes over those that the task has too, and
     says in sentences what became of them."""

@@ -28,6 +28,7 @@ from models.task import as_learned, check_label, check_test, check_texts, check_
 from models.tuning import check_deciding
 from pipeline.beam import beam_args
 from pipeline.config import Config, DecisionConfig
+from pipeline.fallback import fallback_by
 from pipeline.fingerprints import InputDigests, code_fingerprint
 from pipeline.place import Place, here
 
@@ -164,9 +165,10 @@ def create_pipeline(
             if task.decides
             else "{}",
             "model": config.model.model_dump_json(),
-            "training": config.training.model_dump_json(),
+            "training": config.training.model_dump_json(exclude={"fallback"}),
             "pretraining": config.pretraining.model_dump_json() if pairs else "{}",
             "translation": config.translation.model_dump_json() if task.label == "text" else "{}",
+            **({"fallback_by": compared} if (compared := fallback_by(config)) else {}),
             "samples": config.serve_check.samples,
             "checkpoints": place.checkpoints,
             "checkpoint_digest": digests.checkpoint,

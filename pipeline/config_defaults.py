@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from models.checkpoints.formats import PRESET, find, look, vocabulary_in
+from models.kinds import need_encoder
 from pipeline import hubs, storage
 from pipeline.config.training import RECIPE
 from pipeline.errors import BertlineError
-from serving.contract import ENCODER
+from serving.contract import ENCODER, read_card
 
 
 def apply_checkpoint_defaults(raw: dict[str, Any]) -> None:
@@ -28,6 +29,7 @@ def apply_checkpoint_defaults(raw: dict[str, Any]) -> None:
     try:
         checkpoint = model["checkpoint"] = hubs.pinned(checkpoint)  # type: ignore[index]
         copy = Path(storage.at_hand(checkpoint))
+        need_encoder(checkpoint, read_card(copy), "so no training can begin with it")
         if (copy / ENCODER).is_dir():  # a model that this line has pre-trained
             copy, checkpoint = copy / ENCODER, storage.join(checkpoint, ENCODER.as_posix())
             model["checkpoint"] = checkpoint  # type: ignore[index]

@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from components import events
+from models.kinds import without_encoder
 from pipeline.shown_paths import from_here
 from pipeline.study_tables import show_seeds
 from pipeline.summary import Summary
@@ -174,6 +175,8 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
     )
     if summary.positive:
         yield "positive class", f"{summary.positive}   ({summary.positive_why}; f1, precision and recall are of it)"
+    if fallback := without_encoder(summary.kind, summary.task):
+        yield "model", f"[yellow]{fallback}[/], no encoder   ({summary.kind_why})"
     majority = summary.baseline.get("majority") or {}
     for metric, value in summary.metrics.items():
         if metric == "accuracy" and majority:

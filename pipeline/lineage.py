@@ -11,6 +11,7 @@ from typing import Any
 
 from components.encoder_run import find_pushing_run
 from components.publish import pushed_versions, withdrawn_versions
+from models import kinds
 from pipeline.config import without_password
 from pipeline.errors import BertlineError
 from pipeline.run_store import store_of
@@ -62,6 +63,7 @@ def told(found: Mapping[str, Any]) -> str:
         f"version {found['version']}": found["path"] + ("  (withdrawn)" if found["withdrawn"] else ""),
         "pipeline": card.get("pipeline"),
         "task": card.get("task"),
+        "model": sentence.removeprefix("the model is ") if (sentence := kinds.told(card)) else None,
         "classes": ", ".join(card.get("labels", [])[:20]),
         "digest": card.get("digest"),
         "data": card.get("data_digest"),

@@ -15,6 +15,7 @@ from pathlib import Path
 from components.held_out.rows import HeldOutRows, Texts
 from components.verdict import FILE_NAME as VERDICT
 from components.verdict import Verdict
+from models.kinds import without_encoder
 from pipeline.config import CHOICES, Config
 from pipeline.errors import BertlineError
 from pipeline.run import Started
@@ -46,15 +47,20 @@ def _after_a_push(config: Config, started: Started, summary: Summary) -> Iterato
     elsewhere, bertline = _elsewhere(config), program("bertline")
     yield f"{bertline} predict{elsewhere} {_example(config, summary)}", "ask the pushed model"
     yield f"{bertline} serve{elsewhere}", f"or try it in a browser, on http://localhost:{REST_PORT}/"
+    if fallback := without_encoder(summary.kind, summary.task):
+        why = f"the pushed model is {fallback}; a better one begins with a pre-trained encoder of this language"
+        yield _again(config, started, "model.checkpoint=FOLDER"), why
     yield f"{bertline} ui{elsewhere}", "curves, slices and the confusion matrix, beside other runs"
-    if longer := _longer(config, started, summary):
+    if (longer := _longer(config, started, summary)) and not fallback:
         yield longer
     elif config.tracking.enabled:
         yield f"{bertline} report --last{elsewhere}", "write a page about this run, for others to read"
 
 
 def _after_a_refusal(config: Config, started: Started, summary: Summary) -> Iterator[Step]:
-    if longer := _longer(config, started, summary):
+    if without_encoder(summary.kind, summary.task):
+        pass  # neither more epochs nor the best of them would change it
+    elif longer := _longer(config, started, summary):
         yield longer
     elif config.training.keep == "last" and "keep" not in config.training.recipe and _rose(summary.eval_losses):
         best = summary.eval_losses.index(min(summary.eval_losses)) + 1
@@ -127,14 +133,18 @@ def _lower_thresholds(config: Config, started: Started, summary: Summary) -> Ite
             )
             yield "", f"another threshold would not help: {always or 'the majority'} reaches {name} {majority:.4f} as well"
             continue
+        again = "only the Evaluator and what follows run"
         reached = math.ceil(value * 1000) / 1000 if name in lower else math.floor(value * 1000) / 1000
         enough, changes = f"{name} {value:.4f} is good enough for you", [f"evaluation.thresholds.{name}={reached:g}"]
         # The lower threshold alone would not do where a simple baseline is better as well.
-        rivals = [metrics[name] for metrics in verdict.baselines.values() if name in metrics]
+        others = (metrics for baseline, metrics in verdict.baselines.items() if baseline != summary.kind)
+        rivals = [metrics[name] for metrics in others if name in metrics]
         if config.evaluation.must_beat_baselines and any(one < value if name in lower else one > value for one in rivals):
             changes.append("evaluation.must_beat_baselines=false")
             enough += ", though a simple baseline is better"
-        yield _again(config, started, *changes), f"if {enough}; only the Evaluator and what follows run"
+            if config.model.checkpoint is None:
+                again = "the Trainer, which looks for no fallback then, and what follows run"
+        yield _again(config, started, *changes), f"if {enough}; {again}"
 
 
 def _of_majority(metric: str, verdict: Verdict, summary: Summary) -> float:

@@ -12,6 +12,7 @@ from typing import Any
 
 from models.answer_kind import Kind, plain
 from models.answers import kind_for
+from models.kinds import told
 from models.likeliest import likeliest
 from models.translated import Sampling, n_best
 from pipeline import environment, summary
@@ -103,10 +104,10 @@ def find(model: str | None, workspace: str, wanted: Wanted = ANY) -> Found:
         raise BertlineError(f"{folder}: its task is {task}, not {wanted.task}; name another model by --model.")
     kind = kind_for(task, wanted.further)
     if kind is None:
-        told = f"its task is {task}, of which this version of bertline knows nothing"
-        raise BertlineError(f"{folder}: {told}; ask it with the version that trained it.")
+        unknown = f"its task is {task}, of which this version of bertline knows nothing"
+        raise BertlineError(f"{folder}: {unknown}; ask it with the version that trained it.")
     keys = ["text"] if wanted.further else card.get("text_keys", ["text"])
-    note = served.instead if served else ""
+    note = "; ".join(filter(None, [served.instead if served else "", told(card)]))
     return Found(str(folder), keys, lambda: _load(folder, wanted.shown_as(kind), wanted), card.get("columns", {}), note)
 
 

@@ -135,6 +135,7 @@ class RunRecord:
             summary.metrics, summary.slices, summary.classes = verdict.metrics, verdict.slices, verdict.classes
             summary.undefined, summary.test = verdict.undefined, verdict.test
             summary.positive, summary.positive_why = verdict.positive, verdict.positive_why
+            summary.kind, summary.kind_why = verdict.kind, verdict.kind_why
             summary.decided, summary.decided_how = verdict.decided, verdict.decided_how
             summary.blessed, summary.reasons = verdict.blessed, verdict.reasons
             summary.baseline["pushed"] = verdict.baseline_metrics

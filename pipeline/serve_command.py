@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from models.kinds import told
 from pipeline import environment, summary
 from pipeline.errors import BertlineError
+from serving.contract import read_card
 
 if TYPE_CHECKING:
     from tensorflow_serving.config import model_server_config_pb2
@@ -78,6 +80,8 @@ def last_pushed(workspace: str) -> Pushed:
         )
     if found.instead:
         _note(found.instead)
+    if sentence := told(read_card(found.path)):
+        _note(sentence)
     return Pushed(found.name, str(found.path.absolute().parent))
 
 

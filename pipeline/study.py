@@ -21,6 +21,7 @@ from components.verdict import Verdict
 from pipeline.build import create_pipeline
 from pipeline.config import Config, without_password
 from pipeline.engine import LocalEngine
+from pipeline.fallback import without_fallback
 from pipeline.run_record import only_run
 from pipeline.summary import Summary
 
@@ -90,6 +91,7 @@ class Study:
         self, config: Config, title: str, tags: Mapping[str, str], *, again_from: str | None = None, push: bool = False
     ) -> Outcome:
         """Runs the line once, as a part of the study, and raises what the line raises."""
+        config = without_fallback(config)
         # Layers then get the names that they have in a process of their own, by which the checkpoint of a training that
         # was killed is found again; and the memory of the run before is free.
         keras.utils.clear_session()

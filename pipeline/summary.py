@@ -10,6 +10,7 @@ from typing import Any
 
 from components.json_numbers import without_nan
 from components.publish import latest
+from models.kinds import without_encoder
 from pipeline.config import Config
 from pipeline.errors import BertlineError
 from pipeline.storage import AnyPath, at
@@ -33,6 +34,10 @@ class Summary:
     positive: str | None = None
     """The positive class of two, which f1, precision and recall are of."""
     positive_why: str = ""
+    kind: str = "encoder"
+    """What the model is: `encoder`, or `tf-idf` where that was better than the encoder that was trained from scratch."""
+    kind_why: str = ""
+    """Why it is no encoder."""
     undefined: dict[str, str] = field(default_factory=dict)
     """Metrics that the evaluation examples do not determine: why. Their value is null in JSON."""
     decided: dict[str, float] = field(default_factory=dict)
@@ -91,6 +96,7 @@ class Summary:
             "blessed": str(self.blessed).lower(),
             "reasons": "; ".join(self.reasons) or "none",
             **({"positive_class": self.positive} if self.positive else {}),
+            **({"model_kind": self.kind, "model_kind_why": self.kind_why} if without_encoder(self.kind, self.task) else {}),
             **self.pushed_tags(),
             "anomalies_allowed": str(self.anomalies_allowed).lower(),
             **self.failure_tags(),

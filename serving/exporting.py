@@ -13,6 +13,7 @@ from models import checkpoints
 from models.lora import find_encoder
 from models.seq2seq import Seq2Seq
 from models.task import Context, Task
+from models.tfidf.model import TfIdfModel
 from serving.contract import ENCODER
 from serving.samples import Row, make_samples, write_samples
 from serving.signatures import ServedModel, export
@@ -55,13 +56,19 @@ def export_whole(
 
 def description(context: Context, model: Any) -> dict[str, Any]:
     """How a model is shaped, in plain values: `models/rebuilding.py` makes it again from them and its weights."""
+    if isinstance(model, TfIdfModel):
+        return {"size": {"features": model.kernel.shape[0]}, "parameters": _parameters(model)}
     sized = model if isinstance(model, Seq2Seq) else find_encoder(model)
     sections = {"pretraining": context.pretraining, "translation": context.translation}
     return {
         "size": asdict(sized.size),
-        # Whole numbers are the states of its dropout.
-        "parameters": sum(math.prod(weight.shape) for weight in model.weights if is_float_dtype(weight.dtype)),
+        "parameters": _parameters(model),
         "pooling": context.pooling,
         "crf": context.crf,
         **{name: section.model_dump(mode="json", exclude_defaults=True) for name, section in sections.items()},
     }
+
+
+def _parameters(model: Any) -> int:
+    # Whole numbers are the states of its dropout, or name what it counts.
+    return sum(math.prod(weight.shape) for weight in model.weights if is_float_dtype(weight.dtype))

@@ -43,7 +43,9 @@ class ServedModel(tf.Module):
         self._further = {name: self._of_one_text(signature) for name, signature in task.signatures.items()}
 
     def add_explaining(self) -> None:
-        """For an export alone: it traces the model twice more."""
+        """For an export alone: it traces the model twice more. A model without vectors of tokens has nothing to open."""
+        if not self._task.opened:
+            return
         empty = [tf.fill([1] * spec.shape.rank, "") for spec in self.predict.input_signature]
         batch = padded(expanded(self._task, self._request(*empty), self._context))
         specs = {name: tf.TensorSpec([None] * value.shape.rank, value.dtype) for name, value in batch.items()}

@@ -18,6 +18,11 @@ from pipeline.config import CHOICES
 MOST_EXAMPLES = 20_000
 """Examples of a split that are read: the first ones, which are a sample, because Ingest has shuffled them by a hash."""
 
+FEWEST_EXAMPLES = 50
+"""On fewer evaluation examples baselines are shown, and nothing is decided because of them."""
+MOST_CELLS = 1_500_000
+"""Training examples times classes: of many classes fewer examples are learned from, so that it takes seconds."""
+
 
 @dataclass(frozen=True)
 class Examples:
@@ -103,3 +108,38 @@ def beside(examples: Examples, raw: Mapping[str, Raw], rows: HeldOutRows) -> tup
         if places.get(name)
     ]
     return Examples([one for one, _ in found]), rows.take([place for _, place in found])
+
+
+def most_examples(classes: int) -> int:
+    """Training examples that are learned from."""
+    return MOST_CELLS // max(1, classes)
+
+
+def class_ids(examples: Examples, labels: Sequence[str]) -> np.ndarray:
+    """The place of each example's class; -1 where it has none of these."""
+    known = {name: at for at, name in enumerate(labels)}
+    return np.asarray([known.get(name, -1) for name in examples.texts("label")], int)
+
+
+def labelled(examples: Examples, labels: Sequence[str]) -> tuple[Examples, np.ndarray]:
+    """The examples that are learned from, and the ids of their classes."""
+    ids = class_ids(examples, labels)
+    chosen = np.flatnonzero(ids >= 0)[: most_examples(len(labels))]
+    return Examples([examples.features[at] for at in chosen]), ids[chosen]
+
+
+def flagged(examples: Examples, labels: Sequence[str]) -> tuple[Examples, np.ndarray]:
+    """The examples that are learned from, and which of the labels each has: [examples, labels] of 0 and 1."""
+    known = {name: at for at, name in enumerate(labels)}
+    examples = examples.first(most_examples(len(known)))
+    flags = np.zeros((len(examples), len(known)), np.int64)
+    for row, names in enumerate(examples.lists("label")):
+        flags[row, [known[name] for name in names if name in known]] = 1
+    return examples, flags
+
+
+def numbered(examples: Examples) -> tuple[Examples, np.ndarray]:
+    """The examples that have a number, and their numbers."""
+    values = examples.numbers("label")
+    chosen = np.flatnonzero(np.isfinite(values))
+    return Examples([examples.features[at] for at in chosen]), values[chosen]

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from models.tfidf.characters import WORD, lowered
+from models.tfidf.counting import MOST_CHARACTERS
+from models.tfidf.vocabulary import learn
+
 Fields = Sequence[Sequence[str]]
 """The texts of the rows, field by field: of pairs the first ones and the second ones."""
-
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W_\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+|_")
-"""A word; of Chinese and Japanese, which have no spaces, a character."""
-_BUCKETS = 2**19
-"""What words and runs of characters are hashed to: a vocabulary of all of them took longer to sort than to learn from."""
-_MOST_WORDS, _MOST_RUNS = 30_000, 50_000
-"""Features that are kept, the most frequent ones."""
-_WORD_CHARACTERS, _RUN_CHARACTERS = 15_000_000, 3_000_000
-"""Of all training texts together, that words and runs of characters are counted in: each takes a few seconds at most."""
-_FEWEST_CHARACTERS, _MOST_CHARACTERS = 200, 5_000
-"""Of one text: its begin is read, up to a length that follows from how many texts there are."""
-_MANY_TEXTS = 1_000
-"""From here on, what stands in a single one of them is left out."""
 
 
 def words(text: str) -> list[str]:
@@ -31,7 +21,7 @@ def words(text: str) -> list[str]:
     >>> words("The cat's 2 北京")
     ['the', 'cat', 's', '2', '北', '京']
     """
-    return _WORD.findall(text.lower())
+    return WORD.findall(lowered(text))
 
 
 class TfIdf(NamedTuple):
@@ -47,29 +37,8 @@ def tf_idf(train: Fields, evaluation: Fields) -> TfIdf | None:
     What is counted, and how rare it is, is learned from the training texts of all fields together; each field then has
     columns of its own. None where these texts have nothing to count.
     """
-    from scipy.sparse import hstack, vstack
-    from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
-
-    texts = sum(map(len, train))
-    of_words = {"tokenizer": words, "token_pattern": None, "lowercase": False, "ngram_range": (1, 2)}
-    of_runs = {"analyzer": "char_wb", "ngram_range": (2, 5)}
-    blocks = []
-    for counted, characters, most in (
-        (of_words, _WORD_CHARACTERS, _MOST_WORDS),
-        (of_runs, _RUN_CHARACTERS, _MOST_RUNS),
-    ):
-        cut = int(np.clip(characters / max(1, texts), _FEWEST_CHARACTERS, _MOST_CHARACTERS))
-        hashing = HashingVectorizer(n_features=_BUCKETS, alternate_sign=False, norm=None, dtype=np.float32, **counted)
-        tables = [hashing.transform([text[:cut] for text in field]) for field in (*train, *evaluation)]
-        learned = vstack(tables[: len(train)]).tocsr()
-        rows_with = np.bincount(learned.indices, minlength=_BUCKETS)
-        known = np.flatnonzero(rows_with >= (2 if texts > _MANY_TEXTS else 1))
-        kept = np.sort(known[np.argsort(-rows_with[known], kind="stable")[:most]])
-        if len(kept):
-            weigh = TfidfTransformer(sublinear_tf=True).fit(learned[:, kept])
-            blocks.append([weigh.transform(table[:, kept]) for table in tables])
-    fields = [hstack(parts).tocsr() for parts in zip(*blocks, strict=True)]
-    return TfIdf(fields[: len(train)], fields[len(train) :]) if fields else None
+    found = learn(train)
+    return TfIdf(*([found.table(field) for field in fields] for fields in (train, evaluation))) if found else None
 
 
 def joined(tables: Sequence[Any], texts: Fields) -> Any:
@@ -87,7 +56,7 @@ def overlaps(first: Sequence[str], second: Sequence[str]) -> np.ndarray:
 
 
 def _overlap(first: str, second: str) -> tuple[float, ...]:
-    a, b = words(first[:_MOST_CHARACTERS]), words(second[:_MOST_CHARACTERS])
+    a, b = words(first[:MOST_CHARACTERS]), words(second[:MOST_CHARACTERS])
     one, other = set(a), set(b)
     both = len(one & other)
     lengths = min(len(a), len(b)) / max(1, len(a), len(b))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
+from components.baselines.data import FEWEST_EXAMPLES
 from components.baselines.measuring import Measured
 from components.baselines.probe import NAME as PROBE
 from components.baselines.scoring import Baseline, Score, only
@@ -13,12 +15,12 @@ from components.held_out.scores import scorer
 from models.task import Metric, Task
 from pipeline.config import EvaluationConfig
 
-FEWEST_EXAMPLES = 50
-"""On fewer evaluation examples baselines are shown, and nothing is refused because of them."""
 _DRAWS = 200
 
 
-def lost_to(measured: Measured, task: Task, settings: EvaluationConfig, *, long_enough: bool = False) -> list[str]:
+def lost_to(
+    measured: Measured, task: Task, settings: EvaluationConfig, *, long_enough: bool = False, itself: str = ""
+) -> list[str]:
     """A sentence where the model is worse than the best baseline, and none otherwise.
 
     Judged is the metric that the thresholds name first. The difference must be larger than its standard error, by a paired
@@ -26,9 +28,11 @@ def lost_to(measured: Measured, task: Task, settings: EvaluationConfig, *, long_
 
     Args:
       long_enough: whether the model was trained until nothing became better, so that more epochs are no way out.
+      itself: the baseline that the model is, where it is one: it cannot lose to that.
     """
     metric = next(iter(settings.thresholds))
-    best = best_by(measured, metric, task.metrics[metric])
+    others = replace(measured, baselines=tuple(one for one in measured.baselines if one.name != itself))
+    best = best_by(others, metric, task.metrics[metric])
     if best is None or measured.rows is None:
         return []
     described = task.metrics[metric]

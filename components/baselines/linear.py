@@ -47,11 +47,14 @@ def shares_of_classes(
 
 def predicted_numbers(train: Fields, values: np.ndarray, evaluation: Fields) -> Iterator[tuple[str, np.ndarray]]:
     """By the name of the baseline, a number for each evaluation text."""
+    for name, of_train, of_evaluation in tables(train, evaluation):
+        yield name, ridge(is_sparse=name == "tf-idf").fit(of_train, values).predict(of_evaluation)
+
+
+def ridge(*, is_sparse: bool) -> Any:
     from sklearn.linear_model import Ridge
 
-    for name, of_train, of_evaluation in tables(train, evaluation):
-        model = Ridge(solver="sparse_cg", random_state=0) if name == "tf-idf" else Ridge()
-        yield name, model.fit(of_train, values).predict(of_evaluation)
+    return Ridge(solver="sparse_cg", random_state=0) if is_sparse else Ridge()
 
 
 class Logistic:

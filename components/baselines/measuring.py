@@ -10,8 +10,8 @@ import numpy as np
 
 from components.baselines.answering import answering
 from components.baselines.choices import choice
-from components.baselines.classes import classification, most_examples, multilabel
-from components.baselines.data import MOST_EXAMPLES, Examples, Given, beside, read_examples
+from components.baselines.classes import classification, multilabel
+from components.baselines.data import MOST_EXAMPLES, Examples, Given, beside, most_examples, read_examples
 from components.baselines.matching import matching
 from components.baselines.numbers import numbers
 from components.baselines.probe import probe

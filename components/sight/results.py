@@ -12,6 +12,7 @@ from components.held_out.scores import LEVEL, Estimate, bootstrap, enough_draws
 from components.sight.certainty import Certainty
 from components.sight.confusion import Confusion, majority
 from components.verdict import OVERALL, ROWS, Verdict
+from models.kinds import told
 from pipeline.config import Frozen
 from pipeline.errors import BertlineError
 
@@ -66,6 +67,8 @@ class Results(Frozen):
     positive: str | None = None
     """The positive class of two, and why it is this one."""
     positive_why: str = ""
+    instead: str = ""
+    """That the model has no encoder, and why."""
     decided_how: dict[str, str] = {}
     """Calibration, threshold and abstention, in sentences."""
     certainty: Certainty | None = None
@@ -122,6 +125,7 @@ def results_of(verdict: Verdict, rows: HeldOutRows | None, bounds: Bounds) -> Re
         classes={name: {key: _finite(value) for key, value in found.items()} for name, found in verdict.classes.items()},
         positive=verdict.positive,
         positive_why=verdict.positive_why,
+        instead=told({"task": rows.description.task if rows else None, "kind": verdict.kind, "kind_why": verdict.kind_why}),
         decided_how=verdict.decided_how,
         certainty=Certainty.of(rows) if rows else None,
         confusion=confusion,

@@ -46,6 +46,7 @@ def results_view(results: Results) -> dict[str, Any]:
         "test_rows": f"{results.test_rows:,}" if results.test else "",
         "explanation": _explanation(results) if has_intervals else "",
         "chance": _chance(results),
+        "instead": f"{results.instead[:1].upper()}{results.instead[1:]}." if results.instead else "",
         "positive": _positive(results) if results.positive else "",
         "decided": list(results.decided_how.items()),
         "charts": charts(results.certainty) if results.certainty else [],

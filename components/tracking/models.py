@@ -11,6 +11,7 @@ from components.tracking.journal import Operation
 from components.tracking.registry import CANDIDATE, CHAMPION
 from models.answer_kind import plain
 from models.answers import kind_for
+from models.kinds import ENCODER
 from pipeline.config import Config
 from pipeline.storage import AnyPath, is_remote
 from serving.contract import folder_bytes, read_card
@@ -24,8 +25,10 @@ def candidate(config: Config, folder: str | Path) -> Operation:
 
 def facts(folder: str | Path) -> dict[str, Any]:
     """How large a model is: its parameters, what shapes it, and the bytes of its folder; for people who compare runs."""
-    described = read_card(folder).get("model", {})
+    card = read_card(folder)
+    described = card.get("model", {})
     return {
+        "kind": card.get("kind", ENCODER),
         "parameters": described.get("parameters"),
         "sizes": described.get("size", {}),
         "bytes": folder_bytes(folder),
@@ -45,6 +48,7 @@ def _described(name: str, folder: AnyPath, digest: str, aliases: Sequence[str]) 
         "digest": digest,
         "path": str(folder if is_remote(folder) else folder.absolute()),
         "task": card.get("task", "unknown"),
+        "kind": card.get("kind", ENCODER),
         "inputs": card.get("text_keys", ["text"]),
         "aliases": list(aliases),
     }

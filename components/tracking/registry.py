@@ -28,7 +28,9 @@ def record(client: Any, model: Operation, experiment_id: str, run_id: str | None
     version = _version(client, model)
     if version is None:
         model_id = _logged_model(client, model, experiment_id, run_id)
-        tags = {"digest": model["digest"], "task": model["task"], "path": model["path"]}
+        # An operation that an older version of ours has left says nothing of its kind.
+        kind = {"kind": model["kind"]} if "kind" in model else {}
+        tags = {"digest": model["digest"], "task": model["task"], "path": model["path"], **kind}
         with only_once():
             version = client.create_model_version(
                 name, f"models:/{model_id}", run_id=run_id, tags=tags, model_id=model_id, await_creation_for=0

@@ -10,6 +10,7 @@ from typing import Any
 
 from components.sight.confusion import Confusion
 from components.verdict import FILE_NAME, OVERALL, ROWS, Verdict
+from models.kinds import told
 from pipeline.compare.curves import Curve, thinned
 from pipeline.compare.rows import Change, Flip, Shared, compare_rows
 from pipeline.differences import Difference, differing_settings
@@ -99,6 +100,7 @@ def compare(store: RunStore, runs: Sequence[Run]) -> Comparison:
     rows = compare_rows(store, runs)
     better = {**_better(verdicts), **rows.better}
     slices = [_slices_of(run, verdict) for run, verdict in zip(runs, verdicts, strict=True)]
+    notes += [f"the run {run.short_id}: {sentence}" for run in runs if (sentence := _instead(run))]
     tasks = {run.task for run in runs}
     if len(tasks) > 1:
         told = ", ".join(f"{run.short_id} {run.task or 'none that is recorded'}" for run in runs)
@@ -124,6 +126,11 @@ def compare(store: RunStore, runs: Sequence[Run]) -> Comparison:
         level=rows.level,
         notes=(*notes, *rows.notes),
     )
+
+
+def _instead(run: Run) -> str:
+    """That its model has no encoder, and why."""
+    return told({"task": run.task, "kind": run.tags.get("model_kind"), "kind_why": run.tags.get("model_kind_why")})
 
 
 def _verdicts(store: RunStore, runs: Sequence[Run]) -> tuple[list[Verdict | None], list[str]]:

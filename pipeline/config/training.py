@@ -95,6 +95,11 @@ class TrainingConfig(Frozen):
     """Before a checkpoint's encoder is fine-tuned, learn a linear model on its frozen vectors, which takes seconds: it
     chooses the pooling, initialises the head, and is what is exported if fine-tuning does not beat it. By default where the
     recipe chooses the epochs."""
+    fallback: Literal["auto", "never"] = "auto"
+    """Of a model from scratch that reads one text, for the tasks classification, multilabel and regression: `auto` learns
+    TF-IDF with a linear model too, and exports that where it is better on 50 or more evaluation examples, so that a model
+    can be pushed; not where `evaluation.must_beat_baselines` is false, nor in a search or a run over several `seeds`, which
+    compare what was trained. `never` exports the encoder, whatever it reaches."""
     tensorboard: bool = False
     """Write the learning curves as TensorBoard events too, to a folder `tensorboard` beside the checkpoints."""
 

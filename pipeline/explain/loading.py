@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from models.answer_kind import Kind
 from models.answers import kind_for
+from models.kinds import need_encoder
 from models.translated import ALIGN
 from pipeline import environment
 from pipeline.config import CHOICES, TEXT_KEYS, TextConfig
@@ -56,6 +57,7 @@ def find(model: str | Path, workspace: str = "workspace") -> Version:
     kind = kind_for(str(card.get("task")))
     if kind is None or not isinstance(card.get("text"), dict):
         raise BertlineError(f"{folder}: its card does not say what it is, so no run of this line has exported it.")
+    need_encoder(folder, card, "which an explanation looks into")
     return Version(folder, (folder / "saved_model.pb").stat().st_mtime_ns, card, kind)
 
 

@@ -98,6 +98,8 @@ class Guess:
     """Tokens; None leaves it to the task's default."""
     bounds: dict[str, float]
     why_bounds: str
+    from_scratch: tuple[dict[str, float], str] | None = None
+    """Bounds and their reason where no checkpoint is used, if they are others."""
     model: str = FROM_SCRATCH
     """What is said of an encoder from scratch."""
     texts: tuple[str, ...] = ()

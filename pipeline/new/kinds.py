@@ -9,6 +9,7 @@ from typing import Any
 
 from components.ingest.rows import tagged_words
 from models import tags
+from models.kinds import has_fallback
 from models.positive import choose_positive
 from pipeline.errors import BertlineError
 from pipeline.new import columns
@@ -47,7 +48,9 @@ def _classes(table: Table) -> Guess | None:
         return None
     bounds, why_bounds = _bound_of_classes([count for _, count in classes])
     measure = next(iter(bounds))
-    bounds, why_bounds = _above(measure, bounds[measure], why_bounds, of_classes(table, texts, label, measure))
+    simple = of_classes(table, texts, label, measure)
+    within = _within_reach("classification", measure, bounds[measure], simple, table, (*texts, label))
+    bounds, why_bounds = _above(measure, bounds[measure], why_bounds, simple)
     names = sorted(name for name, _ in classes)
     chosen = choose_positive(names, [dict(classes)[name] for name in names])
     positive = Setting("positive", chosen.name, f"{chosen.why}; f1 is of this class") if chosen else None
@@ -62,6 +65,7 @@ def _classes(table: Table) -> Guess | None:
         seq_len=room_for(texts_of(complete, texts)),
         bounds=bounds,
         why_bounds=why_bounds,
+        from_scratch=within,
         model=NEEDS_CHECKPOINT if len(texts) == 2 else FROM_SCRATCH,
     )
 
@@ -81,6 +85,21 @@ def _above(measure: str, bound: float, why: str, simple: Reached | None) -> tupl
     return {measure: max(bound, simple.threshold)}, f"{simple.why(measure)}; {why}"
 
 
+def _within_reach(
+    task: str, measure: str, bound: float, simple: Reached | None, table: Table, used: Sequence[str]
+) -> tuple[dict[str, float], str] | None:
+    """The bound where the simple baseline may be pushed itself, and then has to keep it.
+
+    Args:
+      used: the columns of the texts, and last that of the label.
+    """
+    if simple is None or not has_fallback(task, len(used) - 1):
+        return None
+    held_out = len(table.evaluation(used)) or round(len(table.complete(used)) * table.data.split.eval_share)
+    why = f"{simple.told(measure)}, and is pushed where an encoder from scratch is worse"
+    return {measure: max(bound, simple.within_reach(held_out))}, why
+
+
 def _numbers(table: Table) -> Guess | None:
     texts = columns.main_texts(table)
     found = columns.labels(table, texts) if texts else []
@@ -92,12 +111,10 @@ def _numbers(table: Table) -> Guess | None:
     if not numbers:
         return None
     also = f"; could also be {', '.join(found[1:])}" if found[1:] else ""
-    bounds, why_bounds = _above(
-        "pearson",
-        0.3,
-        "an answer that does not look at the text correlates with nothing",
-        of_numbers(table, texts, label),
-    )
+    simple = of_numbers(table, texts, label)
+    without_look = "an answer that does not look at the text correlates with nothing"
+    bounds, why_bounds = _above("pearson", 0.3, without_look, simple)
+    within = _within_reach("regression", "pearson", 0.3, simple, table, (*texts, label))
     vectors = "; or similarity, which gives each text a vector of its own" if len(texts) == 2 else ""
     why = f"{len(set(numbers)):,} different numbers, {min(numbers):g} to {max(numbers):g}{also}"
     return Guess(
@@ -108,6 +125,7 @@ def _numbers(table: Table) -> Guess | None:
         seq_len=room_for(texts_of(complete, texts)),
         bounds=bounds,
         why_bounds=why_bounds,
+        from_scratch=within,
         model=NEEDS_CHECKPOINT if len(texts) == 2 else FROM_SCRATCH,
     )
 

@@ -1,4 +1,5 @@
-"""Thresholds above what counting words reaches on the very file that `new` looks at."""
+"""Thresholds by what counting words reaches on the very file that `new` looks at: above it, or, where that itself may be
+pushed, within its reach."""
 
 from __future__ import annotations
 
@@ -39,9 +40,22 @@ class Reached(NamedTuple):
         """The next hundredth above it."""
         return min(HIGHEST, math.floor(self.score * 100 + 1) / 100)
 
+    def within_reach(self, held_out: int) -> float:
+        """A threshold that it keeps on other examples, as good as always: two standard errors below.
+
+        Args:
+          held_out: so many examples.
+        """
+        score = min(1.0, max(0.0, self.score))
+        error = max(math.sqrt(score * (1 - score)), 1 - score**2) / math.sqrt(max(1, held_out))  # fractions; correlations
+        return min(HIGHEST, math.floor((self.score - 2 * error) * 100) / 100)
+
     def why(self, measure: str) -> str:
         more = f"; a run compares with it as well, above {HIGHEST}" if self.score >= HIGHEST else ""
-        return f"{_SHOWN[self.name]} has {measure} {self.score:.3f} on {self.examples:,} examples{more}"
+        return f"{self.told(measure)}{more}"
+
+    def told(self, measure: str) -> str:
+        return f"{_SHOWN[self.name]} has {measure} {self.score:.3f} on {self.examples:,} examples"
 
 
 _SHOWN = {"tf-idf": "counting words (TF-IDF)", "overlap": "word overlap"}

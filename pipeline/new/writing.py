@@ -24,6 +24,10 @@ def as_yaml(guess: Guess, name: str, folder: Path, checkpoint: str | None = None
     Args:
       checkpoint: to start from, see `encoder.model_settings`.
     """
+    model = [_relative(setting, folder) for setting in model_settings(guess, checkpoint)]
+    bounds = guess.bounds, guess.why_bounds
+    if guess.from_scratch and all(setting.key != "checkpoint" for setting in model):
+        bounds = guess.from_scratch
     data = [_relative(setting, folder) for setting in guess.data if setting.value is not None]
     return "\n".join(
         [
@@ -34,9 +38,9 @@ def as_yaml(guess: Guess, name: str, folder: Path, checkpoint: str | None = None
             *(f"  {_line(*setting)}" for setting in data),
             *(["text:", *_room(guess.seq_len, guess.task)] if guess.seq_len else []),
             "model:",
-            *(f"  {_line(*_relative(setting, folder))}" for setting in model_settings(guess, checkpoint)),
+            *(f"  {_line(*setting)}" for setting in model),
             "evaluation:",
-            f"  {_line('thresholds', guess.bounds, guess.why_bounds)}",
+            f"  {_line('thresholds', *bounds)}",
             "",
         ]
     )

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from models.kinds import without_encoder
 from pipeline.config import without_password
 from pipeline.lineage import SHOWN_PARAMS
 from pipeline.report.values import Cost, Head, Lineage, Model, Step, Version
@@ -45,6 +46,7 @@ def model_of(run: Run, size: Mapping[str, Any] | None, note: Note) -> Model:
     return Model(
         task=run.task,
         start=_start(run),
+        instead=_instead(run),
         sizes=size.get("sizes") or {},
         parameters=size.get("parameters"),
         bytes=size.get("bytes"),
@@ -52,6 +54,11 @@ def model_of(run: Run, size: Mapping[str, Any] | None, note: Note) -> Model:
             name: params[name] for name in SHOWN_PARAMS if name not in _OF_DATA and params.get(name, "None") != "None"
         },
     )
+
+
+def _instead(run: Run) -> str:
+    name = without_encoder(run.tags.get("model_kind"), run.task)
+    return f"{name}, no encoder: {run.tags.get('model_kind_why', '')}" if name else ""
 
 
 def _start(run: Run) -> str:

@@ -150,6 +150,8 @@ def _study(study: Study) -> dict[str, Any]:
 
 def _model(model: Model) -> Iterator[tuple[str, str]]:
     yield "task", model.task or "not recorded"
+    if model.instead:
+        yield "model", model.instead
     yield "started from", model.start
     for name, title in _SIZES.items():
         if model.sizes.get(name) is not None:

@@ -47,6 +47,8 @@ def _facts(report: Report) -> Iterator[tuple[str, str]]:
     for name, found in results.baselines.items() if results else ():
         metric, value = next(iter(found.items()))
         yield f"baseline {name}", f"{metric} {measured(value)}"
+    if report.model.instead:
+        yield "model", report.model.instead
     if report.model.parameters is not None:
         yield "model", f"{report.model.parameters:,} parameters, {size(report.model.bytes)}"
     yield "time", duration(head.seconds)

@@ -68,6 +68,8 @@ class Model(Frozen):
     task: str
     start: str
     """What the training began with, in words."""
+    instead: str = ""
+    """What the model is that has no encoder, and why."""
     sizes: dict[str, Any] = {}
     parameters: int | None = None
     bytes: int | None = None

@@ -139,6 +139,7 @@ def measure(name: str, data: Path, folder: Path) -> dict[str, Any]:
         "ours": summary["metrics"][metric],
         "baselines": {one: values[metric] for one, values in summary["baselines"].items() if metric in values},
         "verdict": "pushed" if summary["blessed"] else "refused",
+        "kind": summary["kind"],
         "reasons": summary["reasons"],
         "seconds": seconds,
     }
@@ -189,9 +190,10 @@ def line_of(name: str, found: dict[str, Any]) -> str:
         return f"{name:13} {found['verdict']}"
     test = "     -" if found.get("test") is None else f"{found['test']:6.4f}"
     simple = "  ".join(f"{one} {value:.4f}" for one, value in found["baselines"].items())
-    ahead = (
-        "ahead" if all(found["ours"] > value for one, value in found["baselines"].items() if one != "probe") else "behind"
-    )
+    rivals = (value for one, value in found["baselines"].items() if one != "probe")
+    ahead = "ahead" if all(found["ours"] > value for value in rivals) else "behind"
+    if found.get("kind", "encoder") != "encoder":  # it is one of them
+        ahead = found["kind"]
     return (
         f"{name:13} {found['metric']:9} {found['ours']:6.4f}  test {test}  threshold {found['threshold']:<5}"
         f" {found['verdict']:8} {ahead:7} {found['seconds']:5} s   {simple}"

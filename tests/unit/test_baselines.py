@@ -9,9 +9,9 @@ import tensorflow as tf
 from made_rows import TASKS, make
 
 from components.baselines.answering import nearest_span
-from components.baselines.data import beside, read_examples
+from components.baselines.data import FEWEST_EXAMPLES, beside, read_examples
 from components.baselines.features import Rarity, overlaps, words
-from components.baselines.judging import FEWEST_EXAMPLES, lost_to, standard_error
+from components.baselines.judging import lost_to, standard_error
 from components.baselines.measuring import Measured, measure_baselines
 from components.baselines.scoring import Baseline, of_predictions
 from components.baselines.tagging import shape
@@ -239,7 +239,7 @@ def test_words_of_all_languages_are_counted():
     assert found[:4] == pytest.approx([1 / 5, 1 / 2, 1 / 4, 2 / 4])
 
 
-def judged(right_of_model, right_of_baseline, metric="accuracy"):
+def judged(right_of_model, right_of_baseline, metric="accuracy", **told):
     """What a model is told that is right where it says so, beside a baseline."""
     count = len(right_of_model)
     label = np.arange(count) % 2
@@ -249,7 +249,7 @@ def judged(right_of_model, right_of_baseline, metric="accuracy"):
     weak = Baseline("majority", lambda counts: {"accuracy": 0.0})
     metrics = {one.name: one.score(np.ones(count, np.int64)) for one in (weak, baseline)}
     settings = EvaluationConfig(thresholds={metric: 0.0, "matthews": 0.0})
-    return lost_to(Measured((weak, baseline), metrics, rows), get_task("classification"), settings)
+    return lost_to(Measured((weak, baseline), metrics, rows), get_task("classification"), settings, **told)
 
 
 def test_a_model_that_loses_to_a_baseline_is_told_by_how_much_and_what_to_try():
@@ -260,6 +260,11 @@ def test_a_model_that_loses_to_a_baseline_is_told_by_how_much_and_what_to_try():
         "; try a checkpoint (model.checkpoint), more epochs (training.epochs), or push anyway with"
         " evaluation.must_beat_baselines: false"
     )
+
+
+def test_a_model_that_is_a_baseline_itself_loses_to_the_others_alone():
+    assert judged(np.arange(100) < 13, np.arange(100) < 81, itself="tf-idf") == []
+    assert judged(np.arange(100) < 13, np.arange(100) < 81, itself="majority") != []
 
 
 def test_where_less_is_better_a_model_loses_by_more():

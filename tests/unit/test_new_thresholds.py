@@ -43,6 +43,14 @@ def test_a_threshold_is_above_counting_words_and_says_so(tmp_path):
     assert score < found["accuracy"] <= score + 0.0105
 
 
+def test_from_scratch_counting_words_may_be_pushed_and_keeps_its_threshold(tmp_path):
+    path = write(tmp_path, "train.csv", csv_text("text,label", rows_of(300, noise=0.2)))
+    found = yaml.safe_load(write_config(str(path), str(tmp_path / "from.yaml"), checkpoint="none"))["evaluation"]
+    line = (tmp_path / "from.yaml").read_text().splitlines()[-1]
+    score = float(line.split("has accuracy ")[1].split(",")[0].split()[0])
+    assert 0.55 <= found["thresholds"]["accuracy"] < score - 0.05 and "and is pushed where an encoder" in line
+
+
 def test_few_examples_say_nothing_of_a_baseline(tmp_path):
     found, line = thresholds(tmp_path, rows_of(40))
     assert found == {"accuracy": 0.55} and "TF-IDF" not in line

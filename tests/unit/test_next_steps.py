@@ -186,3 +186,16 @@ def test_a_lower_threshold_that_a_baseline_is_above_is_suggested_with_what_it_ne
     assert not config_of(given).evaluation.must_beat_baselines
     (without,) = [one for one in commands(config_of(), summary_of()) if "thresholds.accuracy" in one]
     assert "must_beat" not in without
+
+
+def test_where_tf_idf_was_pushed_a_checkpoint_is_suggested_and_no_more_epochs(here):
+    kind = {"kind": "tf-idf", "kind_why": "accuracy 0.86 against 0.84", "eval_losses": FALLING}
+    steps = next_steps(config_of(), Started("c.yaml"), pushed(**kind))
+    (why,) = [why for command, why in steps if "model.checkpoint=FOLDER" in command]
+    assert why.startswith("the pushed model is TF-IDF with logistic regression; a better one begins with")
+    assert not any("training.epochs" in command for command, _ in steps)
+    refused = summary_of(**kind)
+    itself = Verdict(blessed=False, reasons=[], metrics=MEASURED, slices={}, baselines={"tf-idf": {"accuracy": 0.6818}})
+    (Path.cwd() / "evaluation" / VERDICT).write_text(itself.to_json())
+    (lower,) = [command for command in commands(config_of(), refused) if "thresholds.accuracy" in command]
+    assert "must_beat" not in lower and not any("training.epochs" in command for command in commands(config_of(), refused))

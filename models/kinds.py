@@ -1,0 +1,57 @@
+"""What a pushed model is: one with an encoder, or something simpler that was better."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import BertlineError
+
+ENCODER, TF_IDF = "encoder", "tf-idf"
+"""What a card says under `kind`; an older card says nothing, and its model has an encoder."""
+_LINEAR_MODEL = {
+    "classification": "logistic regression",
+    "multilabel": "logistic regression",
+    "regression": "ridge regression",
+}
+"""What is learned over TF-IDF, by the task."""
+
+
+def has_fallback(task: str, texts: int) -> bool:
+    """Whether TF-IDF may take the place of an encoder that was trained from scratch.
+
+    Args:
+      texts: that an example has.
+    """
+    return task in _LINEAR_MODEL and texts == 1
+
+
+def without_encoder(kind: str | None, task: str | None) -> str:
+    """What a model is that has no encoder, for a person; nothing of one that has.
+
+    >>> without_encoder("tf-idf", "multilabel"), without_encoder("encoder", "multilabel")
+    ('TF-IDF with logistic regression', '')
+    """
+    return f"TF-IDF with {_LINEAR_MODEL.get(task or '', 'a linear model')}" if kind == TF_IDF else ""
+
+
+def told(card: Mapping[str, Any]) -> str:
+    """A sentence for who asks a model without an encoder; nothing of one that has one.
+
+    >>> told({"kind": "tf-idf", "task": "multilabel", "kind_why": "accuracy 0.9 against 0.8"})
+    'the model is TF-IDF with logistic regression and has no encoder: accuracy 0.9 against 0.8'
+    """
+    name, why = without_encoder(card.get("kind"), card.get("task")), card.get("kind_why")
+    return f"the model is {name} and has no encoder{f': {why}' if why else ''}" if name else ""
+
+
+def need_encoder(folder: str | Path, card: Mapping[str, Any], what: str) -> None:
+    """Refuses a model without an encoder.
+
+    Args:
+      what: follows from that.
+    """
+    if name := without_encoder(card.get("kind"), card.get("task")):
+        makes = "a run with a checkpoint (model.checkpoint) makes a model that has one"
+        raise BertlineError(f"{folder}: this model is {name} and has no encoder, {what}; {makes}.")
