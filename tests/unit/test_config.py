@@ -115,8 +115,10 @@ def test_an_unknown_preset_gets_the_nearest_one():
     assert "did you mean reviews?" in refusal("review")
 
 
-def test_set_changes_one_setting_and_refuses_nonsense():
+def test_set_changes_one_setting_and_refuses_nonsense(write):
     assert load("reviews", ["training.epochs=7", "training.buckets=[8, 16]"]).training.buckets == (8, 16)
+    changed = load(write(MINIMAL), ["evaluation.thresholds.accuracy=0.9", "data.text=title"])  # which the file gives
+    assert (changed.evaluation.thresholds, changed.data.text) == ({"accuracy": 0.9}, "title")
     assert "section.key=value" in refusal("reviews", ["training.epochs"])
     assert "training.epoch is not a setting; did you mean epochs?" in refusal("reviews", ["training.epoch=2"])
     assert "name is a value, not a section" in refusal("reviews", ["name.x=2"])
