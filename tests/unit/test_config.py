@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 
+import checkpoint_files
 import pytest
 
 from models.task import get_task
@@ -114,8 +115,10 @@ def test_an_unknown_preset_gets_the_nearest_one():
     assert "did you mean reviews?" in refusal("review")
 
 
-def test_set_changes_one_setting_and_refuses_nonsense():
+def test_set_changes_one_setting_and_refuses_nonsense(write):
     assert load("reviews", ["training.epochs=7", "training.buckets=[8, 16]"]).training.buckets == (8, 16)
+    changed = load(write(MINIMAL), ["evaluation.thresholds.accuracy=0.9", "data.text=title"])  # which the file gives
+    assert (changed.evaluation.thresholds, changed.data.text) == ({"accuracy": 0.9}, "title")
     assert "section.key=value" in refusal("reviews", ["training.epochs"])
     assert "training.epoch is not a setting; did you mean epochs?" in refusal("reviews", ["training.epoch=2"])
     assert "name is a value, not a section" in refusal("reviews", ["name.x=2"])
@@ -125,6 +128,18 @@ def test_a_checkpoint_brings_its_vocabulary_case_and_sizes():
     config = load("reviews")
     assert config.text.vocab.endswith("vocab.txt") and config.text.lower and config.text.reading == "huggingface"
     assert "a checkpoint has its own sizes; leave out layers" in refusal("reviews", ["model.layers=3"])
+
+
+def test_what_the_user_says_of_the_text_stands_above_what_the_checkpoint_says(write, tmp_path):
+    folder = checkpoint_files.write_config(tmp_path / "encoder")
+    for path in (folder / "vocab.txt", folder / "model.safetensors", tmp_path / "mine.txt"):
+        path.touch()
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": false, "strip_accents": false}')
+    cased = write(MINIMAL + "model: {checkpoint: encoder}\n")
+    assert (load(cased).text.lower, load(cased).text.strip_accents) == (False, False)
+    mine = {"lower": True, "strip_accents": True, "reading": "original", "vocab": str(tmp_path / "mine.txt")}
+    chosen = load(write(MINIMAL + f"model: {{checkpoint: encoder}}\ntext: {json.dumps(mine)}\n"), ["text.lower=true"])
+    assert chosen.text.model_dump(include=set(mine)) == mine
 
 
 def test_a_folder_that_is_no_checkpoint_is_refused(write, tmp_path):

@@ -47,6 +47,17 @@ def test_the_served_class_is_the_one_that_is_counted(positive, names):
         np.testing.assert_allclose(found["probabilities"], powers / powers.sum(axis=1, keepdims=True), rtol=1e-5)
 
 
+@pytest.mark.parametrize("task", ["classification", "multilabel"])
+def test_each_class_is_served_with_its_own_probability_whatever_the_order_of_the_classes(task):
+    """As `data.labels` gives them, which need not be that of the alphabet."""
+    logits = tf.constant([[0.1, 0.2, 3.0], [3.0, 0.1, 0.2], [0.2, 3.0, 0.1]])
+    found = answers(task, context_of("neutral", "bad", "good"), logits)
+    expected = [b"good", b"neutral", b"bad"]
+    assert found["classes"][range(3), found["probabilities"].argmax(axis=1)].tolist() == expected
+    named = found["label"] if task == "classification" else found["labels"][:, 0]
+    assert named.tolist() == expected
+
+
 def test_several_labels_are_those_above_the_threshold():
     context = context_of("a", "b", tuned={"temperature": 2.0, "threshold": 0.3})
     found = answers("multilabel", context)

@@ -86,7 +86,9 @@ def test_few_translations_or_none_have_pictures_too(count):
     outputs = {name: (texts, texts, [1.0] * count) for name in ("", "greedy")}
     numbers = {name: ([0.0] * count, [0.5] * count, [1.0] * count) for name in ("token_loss", "token_right")}
     rows = make("translation", {**outputs, **numbers}).take(range(count))
-    for figure in pictures(rows).values():
+    drawn = pictures(rows)
+    assert set(drawn) == {"scores_by_length.png", "lengths_of_translations.png", "lengths.png"}
+    for figure in drawn.values():
         figure.savefig(io.BytesIO())
 
 

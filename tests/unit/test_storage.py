@@ -2,12 +2,15 @@ import gzip
 import json
 import logging
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import bucket
 import fsspec
 import pytest
 
+from components import destinations
 from components.checkpoint_mirror import checkpoints_at
 from components.ingest.files import digest, find_files, raw_bytes
 from components.ingest.readers import read
@@ -153,6 +156,23 @@ def test_a_number_in_a_bucket_is_given_once(tmp_path):
     bucket.put("models/claimed/1/variables/variables.index", b"half")
     assert pushed_versions(destination) == []
     assert publish(make_model(tmp_path / "model", "whole"), destination, {}).version == 2
+
+
+def test_two_who_push_to_a_bucket_at_one_moment_get_a_number_each(tmp_path, monkeypatch):
+    """Both have looked which numbers are taken before either takes one."""
+    both_have_looked, highest = threading.Barrier(2), destinations._highest
+
+    def looked(destination):
+        found = highest(destination)
+        both_have_looked.wait(30)
+        return found
+
+    monkeypatch.setattr(destinations, "_highest", looked)
+    models, destination = [make_model(tmp_path / name, name) for name in ("one", "two")], "s3://bucket/models/at-once"
+    with ThreadPoolExecutor(2) as pool:
+        pushed = list(pool.map(lambda model: publish(model, destination, {}), models))
+    assert sorted(one.version for one in pushed) == [1, 2]
+    assert [(one.path / "saved_model.pb").read_text() for one in pushed] == ["one", "two"]
 
 
 def test_a_server_that_looks_while_a_version_arrives_finds_the_model_last(tmp_path, caplog):

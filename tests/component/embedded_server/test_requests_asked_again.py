@@ -8,7 +8,7 @@ import grpc
 import pytest
 import tensorflow as tf
 from served_models import HELD, NUMBERS, TEXTS
-from serving_client import refused, request, serving
+from serving_client import eventually, refused, request, serving
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
 from serving.contract import WARM_UP
@@ -51,6 +51,17 @@ def test_a_version_is_asked_its_own_requests_before_others_reach_it(base, gate):
     with serving(base) as client:
         assert gate.has_run("warmed") and client.answers()
         assert b'request_count{model_name="m",status="OK"} 1' in client.server.monitoring.render()
+
+
+def test_a_version_that_takes_the_place_of_another_is_asked_its_own_requests_first(base, made, tmp_path, gate):
+    shutil.copytree(made[2], tmp_path / "2")
+    warm_up(tmp_path / "2", logged(request(HELD, **gate.row("warmed"))))
+    with serving(base) as client, gate:
+        os.rename(tmp_path / "2", base / "2")
+        assert eventually(lambda: gate.has_run("warmed"))
+        assert client.version() == 1
+        gate.open()
+        assert eventually(lambda: client.version() == 2)
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_a_model_may_come_after_the_server(tmp_path, made):
 @pytest.mark.parametrize("batching", [None, Batching()])
 def test_no_request_fails_while_a_version_takes_the_place_of_another(base, made, tmp_path, batching):
     with serving(base, batching=batching) as client:
-        stop = threading.Event()
+        begun, stop = threading.Event(), threading.Event()
 
         def ask() -> list[int]:
             seen = []
@@ -82,11 +82,13 @@ def test_no_request_fails_while_a_version_takes_the_place_of_another(base, made,
                 version = response.model_spec.version.value
                 assert values(response, "y") == [version + 2.0]
                 seen.append(version)
+                begun.set()
             return seen
 
         with ThreadPoolExecutor(8) as threads:
             asking = [threads.submit(ask) for _ in range(8)]
             shutil.copytree(made[2], tmp_path / "2")
+            begun.wait(PATIENCE)  # however busy the machine is
             os.rename(tmp_path / "2", base / "2")
             came = eventually(lambda: client.version() == 2 and 1 not in available(client))
             stop.set()

@@ -50,7 +50,10 @@ def config(tmp_path, server, monkeypatch):
 
 
 def await_that(condition):
+    """Soon true, or never: the longest pause of a sender is ten seconds."""
+    last_moment = time.monotonic() + 90
     while not condition():
+        assert time.monotonic() < last_moment, "it has not come to pass"
         time.sleep(0.05)
 
 
