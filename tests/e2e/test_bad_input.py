@@ -76,10 +76,10 @@ def test_a_label_typo_stops_the_line_before_training(line):
     assert "godo" in message and "good" in message and "--allow-anomalies" in message
     assert "Transform" not in {step["name"] for step in line.summary["steps"]}
     page = (line.workspace / "pipelines" / "tiny" / "data.html").read_text()
-    assert "the line stopped here" in page and "class &#39;godo&#39;" in page
+    assert "the pipeline stopped here" in page and "class &#39;godo&#39;" in page
     told = line.call("report", "--last", "-o", str(line.folder / "report.html")).output
     assert "failed at ExampleValidator" in told and "class 'godo' in 1 of" in told
-    assert "the line stopped here" in (line.folder / "report.html").read_text()
+    assert "the pipeline stopped here" in (line.folder / "report.html").read_text()
 
 
 @pytest.mark.full
