@@ -170,7 +170,7 @@ def test_padding_and_company_change_nothing_for_windows(vocab, monkeypatch):
     np.testing.assert_allclose(model(further), together, atol=1e-5)
 
 
-def test_the_probe_sees_the_vectors_of_windows(vocab, eagerly):
+def test_the_probe_sees_the_vectors_of_windows(vocab):
     context = context_of(vocab, "windows")
     model, asked = model_of(context, "mean"), {"text": tf.constant(texts(2, 11, 40, 7))}
     tokens = TASK.request(asked, context)["token_ids"]
