@@ -198,8 +198,10 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
         counted = list(values)[-1]
         yield f"  class {name}", f"{scores}  on {values[counted]:.0f} {counted}"
     if len(summary.classes) > _SHOWN_CLASSES:
-        rest = len(summary.classes) - _WORST_CLASSES
-        yield "  …", f"{rest} more, of a higher f1, in the report: bertline report --last"
+        measured = sum(map(_is_measured, summary.classes.values()))
+        rest, without = max(0, measured - _WORST_CLASSES), len(summary.classes) - measured
+        unmeasured = f"; {without} without evaluation examples" if without else ""
+        yield "  …", f"{rest} more, of a higher f1, in the report: bertline report --last{unmeasured}"
     first = next(iter(summary.metrics), "")
     for name, values in summary.slices.items():
         yield f"  {name}", f"{first} {_number(values[first])} on {values['rows']:.0f} rows"
@@ -233,8 +235,14 @@ def _shown_classes(classes: Mapping[str, Mapping[str, float]]) -> Mapping[str, M
     """All of a few classes; of many the worst, because a table of all of them hides just those."""
     if len(classes) <= _SHOWN_CLASSES:
         return classes
-    worst = sorted(classes, key=lambda name: -1 if math.isnan(classes[name]["f1"]) else classes[name]["f1"])
+    measured = [name for name, values in classes.items() if _is_measured(values)]
+    worst = sorted(measured, key=lambda name: -1 if math.isnan(classes[name]["f1"]) else classes[name]["f1"])
     return {name: classes[name] for name in worst[:_WORST_CLASSES]}
+
+
+def _is_measured(values: Mapping[str, float]) -> bool:
+    """Whether evaluation examples have the class; the last number counts them."""
+    return list(values.values())[-1] > 0
 
 
 def _number(value: float) -> str:

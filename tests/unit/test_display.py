@@ -35,6 +35,15 @@ def test_of_many_classes_the_worst_are_shown_and_the_rest_is_counted():
     assert "72 more, of a higher f1, in the report: bertline report --last" in " ".join(" ".join(shown_of(classes)).split())
 
 
+def test_classes_without_evaluation_examples_take_no_place_among_the_worst():
+    nan = float("nan")
+    unmeasured = {f"rare {number}": {**scores(nan), "rows": 0.0} for number in range(9)}
+    lines = shown_of({**unmeasured, **{f"frequent {number}": scores(number / 10) for number in range(7)}})
+    assert [line.split()[2] for line in lines if "  class " in line] == ["0", "1", "2", "3", "4"]
+    told = " ".join(" ".join(lines).split())
+    assert "class rare" not in told and "2 more, of a higher f1" in told and "9 without evaluation examples" in told
+
+
 def shown_of(classes):
     return shown(Summary(name="x", task="classification", classes=classes))
 

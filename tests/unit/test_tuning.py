@@ -47,6 +47,9 @@ def test_the_temperature_undoes_what_made_the_probabilities_too_sure_or_too_care
 def test_where_every_answer_is_right_or_examples_are_few_the_temperature_stays_as_it_is():
     given, _ = drawn()
     assert best_temperature(given, given.argmax(axis=1)) is None
+    sure = np.asarray([[1.0, 1e-25], [1e-12, 1.0], [1.0, 1e-35]], np.float32)  # so sure that one of them rounds to 0
+    assert best_temperature(sure, np.asarray([0, 1, 0])) is None
+    assert best_temperature(np.asarray([[0.9, 0.1], [0.2, 0.3]], np.float32), np.asarray([[1, 0], [0, 0]])) is None
     given, true = drawn(3.0)
     assert tune(given[:49], true[:49], CALIBRATED, -1) == {} != tune(given[:50], true[:50], CALIBRATED, -1)
     assert tune(given, true, DecisionConfig(calibration=False), -1) == {}
