@@ -69,7 +69,7 @@ def best_temperature(probabilities: np.ndarray, true: np.ndarray) -> float | Non
 
     several = true.ndim == 2
     right = (probabilities > EVEN) == (true > 0) if several else probabilities.argmax(axis=1) == true
-    if right.all():  # rounding to float32 would still leave a least cross entropy, and a model that is surer than it can know
+    if right.all():  # rounding would still find a least cross entropy, by which the model is surer than it can know
         return None
     step = max(1, probabilities.size // _MOST_NUMBERS)
     logits, true = logits_of(probabilities[::step], several), true[::step]
