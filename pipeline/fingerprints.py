@@ -98,15 +98,16 @@ def _reached(reference: Reference) -> tuple[dict[str, str], list[Reference]]:
     """Digests of what a reference leads to, and where that leads."""
     module, name = reference
     path = _path(module)
+    if name and (path is None or path.name == "__init__.py") and _path(f"{module}.{name}"):
+        # `from models import inputs` names a module, which comes with what its package does when it is imported.
+        package = [] if path is None or _parsed(module, path.read_bytes()).hands_on_only else [Reference(module)]
+        return {}, [Reference(f"{module}.{name}"), *package]
     if path is None or module.startswith(_WITHOUT_EFFECT):
         return {}, []
     source = _parsed(module, path.read_bytes())
     file = str(path.relative_to(ROOT))
     if name is None:
         return {file: source.digest}, source.references
-    if path.name == "__init__.py" and _path(f"{module}.{name}"):
-        # `from models import inputs` names a module, which comes with what its package does when it is imported.
-        return {}, [Reference(f"{module}.{name}"), *([] if source.hands_on_only else [Reference(module)])]
     if module.partition(".")[0] == _BY_DEFINITION and (definition := source.definition(name)):
         return {f"{file}:{name}": definition.digest} if definition.digest else {}, definition.references
     return {}, [Reference(module), *source.on_demand.get(name, [])]
