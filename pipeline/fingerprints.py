@@ -97,18 +97,18 @@ def file_fingerprint(path: str | None) -> str:
 def _reached(reference: Reference) -> tuple[dict[str, str], list[Reference]]:
     """Digests of what a reference leads to, and where that leads."""
     module, name = reference
-    path = _path(module)
+    path, by_definition = _path(module), module.partition(".")[0] == _BY_DEFINITION
     if name and (path is None or path.name == "__init__.py") and _path(f"{module}.{name}"):
         # `from models import inputs` names a module, which comes with what its package does when it is imported.
-        package = [] if path is None or _parsed(module, path.read_bytes()).hands_on_only else [Reference(module)]
-        return {}, [Reference(f"{module}.{name}"), *package]
+        idle = path is None or (by_definition and _parsed(module, path.read_bytes()).hands_on_only)
+        return {}, [Reference(f"{module}.{name}"), *([] if idle else [Reference(module)])]
     if path is None or module.startswith(_WITHOUT_EFFECT):
         return {}, []
     source = _parsed(module, path.read_bytes())
     file = str(path.relative_to(ROOT))
     if name is None:
         return {file: source.digest}, source.references
-    if module.partition(".")[0] == _BY_DEFINITION and (definition := source.definition(name)):
+    if by_definition and (definition := source.definition(name)):
         return {f"{file}:{name}": definition.digest} if definition.digest else {}, definition.references
     return {}, [Reference(module), *source.on_demand.get(name, [])]
 
