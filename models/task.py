@@ -6,23 +6,15 @@ import importlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from models.decision import Decision
 from models.score_families import family_of
-from pipeline.config import (
-    CHOICES,
-    TEXT_KEYS,
-    DecisionConfig,
-    LabelKind,
-    Long,
-    ModelConfig,
-    Pooling,
-    PretrainingConfig,
-    TrainingConfig,
-    TranslationConfig,
-)
+from pipeline.config import CHOICES, TEXT_KEYS, DecisionConfig, PretrainingConfig, TranslationConfig
 from pipeline.errors import BertlineError
+
+if TYPE_CHECKING:  # so that not every step that knows its task runs again when the code of these sections changes
+    from pipeline.config import LabelKind, Long, ModelConfig, Pooling, TrainingConfig
 
 Tensors = dict[str, Any]
 

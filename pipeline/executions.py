@@ -123,7 +123,8 @@ def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 def _difference(key: str, old: str | None, new: str | None) -> str:
     key = key.removeprefix("custom_config.")
     if key.startswith("code."):
-        return f"the code in {key.removeprefix('code.')} changed"
+        file, _, definition = key.removeprefix("code.").partition(":")  # see `pipeline/fingerprints.py`
+        return f"the code of {definition} in {file} changed" if definition else f"the code in {file} changed"
     if old is not None and new is not None and len(old) + len(new) < 80:
         return f"{key}: {old} -> {new}"
     return f"{key} changed"

@@ -2,14 +2,17 @@
 
 TFX's cache knows neither, so both are passed to the steps as parameters. They are readable, file by file, so that the log
 can say which one changed.
+
+The code behind a step is what its modules import, directly or not. Of `pipeline` steps import the config, with its
+properties and validators, the storage and the errors. These count definition by definition, for `pipeline.config` imports
+every section, and another property of the training must not have the data read again: a step is known by the sections that
+its code names, by all that these refer to, and by nothing else of `pipeline`.
 """
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,12 +21,14 @@ from components.ingest.files import digest
 from pipeline import storage
 from pipeline.config import Config
 from pipeline.errors import BertlineError
+from pipeline.source_code import Reference, Source
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("pipeline", "components", "models", "serving")
 
-# Their values reach the steps as parameters, or they only tell what happens: changing them changes no result.
-_WITHOUT_EFFECT = ("pipeline", "components.events", "components.artifacts")
+# They only tell what happens, or name what is handed on: changing them changes no result.
+_WITHOUT_EFFECT = ("components.events", "components.artifacts")
+_BY_DEFINITION = "pipeline"
 
 
 @dataclass(frozen=True)
@@ -54,16 +59,20 @@ def all_sources() -> str:
 
 
 def code_fingerprint(*modules: str) -> str:
-    """JSON of source file -> digest, over the modules and all of ours that they import, directly or not."""
+    """JSON of source -> digest, over the modules and all of ours that they import, directly or not.
+
+    A source is a file, or FILE:NAME, one definition in a file of `pipeline`.
+    """
     seen: dict[str, str] = {}
-    waiting = list(modules)
+    known: set[Reference] = set()
+    waiting = [Reference(module) for module in modules]
     while waiting:
-        module = waiting.pop()
-        path = _source(module)
-        if path is None or module.startswith(_WITHOUT_EFFECT) or (name := str(path.relative_to(ROOT))) in seen:
-            continue
-        seen[name] = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
-        waiting += _imports(path)
+        reference = waiting.pop()
+        if reference not in known:
+            known.add(reference)
+            digests, further = _reached(reference)
+            seen |= digests
+            waiting += further
     return json.dumps(seen, sort_keys=True)
 
 
@@ -85,7 +94,26 @@ def file_fingerprint(path: str | None) -> str:
     return digest.hexdigest()[:16]
 
 
-def _source(module: str) -> Path | None:
+def _reached(reference: Reference) -> tuple[dict[str, str], list[Reference]]:
+    """Digests of what a reference leads to, and where that leads."""
+    module, name = reference
+    path, by_definition = _path(module), module.partition(".")[0] == _BY_DEFINITION
+    if name and (path is None or path.name == "__init__.py") and _path(f"{module}.{name}"):
+        # `from models import inputs` names a module, which comes with what its package does when it is imported.
+        idle = path is None or (by_definition and _parsed(module, path.read_bytes()).hands_on_only)
+        return {}, [Reference(f"{module}.{name}"), *([] if idle else [Reference(module)])]
+    if path is None or module.startswith(_WITHOUT_EFFECT):
+        return {}, []
+    source = _parsed(module, path.read_bytes())
+    file = str(path.relative_to(ROOT))
+    if name is None:
+        return {file: source.digest}, source.references
+    if by_definition and (definition := source.definition(name)):
+        return {f"{file}:{name}": definition.digest} if definition.digest else {}, definition.references
+    return {}, [Reference(module), *source.on_demand.get(name, [])]
+
+
+def _path(module: str) -> Path | None:
     if module.partition(".")[0] not in PACKAGES:
         return None
     base = ROOT / Path(*module.split("."))
@@ -94,21 +122,5 @@ def _source(module: str) -> Path | None:
 
 
 @cache
-def _imports(path: Path) -> list[str]:
-    found = []
-    for node in _statements(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            # `from models import inputs` names a module, `from models.task import Task` a value in one.
-            found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-    return found
-
-
-def _statements(node: ast.AST) -> Iterator[ast.stmt]:
-    """All statements below, with the imports among them; to walk through every expression takes as long as parsing."""
-    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
-        for child in getattr(node, field, ()):
-            if isinstance(child, ast.stmt):
-                yield child
-            yield from _statements(child)
+def _parsed(module: str, text: bytes) -> Source:
+    return Source(module, text)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from pipeline.config import DataConfig
+if TYPE_CHECKING:
+    from pipeline.config import DataConfig
 
 EXCLUDE, MAX_WORDS, MAX_WORD_RATIO = "data.exclude", "data.max_words", "data.max_word_ratio"
 

@@ -6,13 +6,16 @@ import hashlib
 import math
 import re
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from components.ingest.choices import NOT_A_CHOICE, as_index, choices_of
 from components.ingest.filters import EXCLUDE, LeftOut, count_words, left_out
 from components.ingest.records import NESTED, BadRow, ListText, OneOrMore, Row, Values, as_raw, bad_row, list_of
 from models import tags
-from pipeline.config import CHOICES, DataConfig, LabelKind, Scheme
+from pipeline.config import CHOICES
+
+if TYPE_CHECKING:  # the Evaluator needs names from here, and nothing of how rows are read
+    from pipeline.config import DataConfig, LabelKind, Scheme
 
 EMPTY_TEXT = "empty text"
 EMPTY_SECOND = "empty second text"

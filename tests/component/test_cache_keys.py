@@ -1,6 +1,7 @@
 """What each step is told, and so known by in the cache: all that its result follows from, and nothing else."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from lines import make_rows, write_csv
 from tfx.utils import json_utils
 from wordpiece import VOCAB, write_vocab
 
+from pipeline import fingerprints
 from pipeline.build import create_pipeline
 from pipeline.config_file import load
 
@@ -111,3 +113,45 @@ def test_each_step_is_known_by_the_code_behind_it(before):
     for step, source in MADE_BY.items():
         settings = json_utils.loads(before[step].get("custom_config", "{}"))  # the Trainer is told everything there
         assert source in json.loads({**before[step], **settings}["code"]), step
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    """A copy of our code, to be changed."""
+    copy = tmp_path_factory.mktemp("sources")
+    for package in fingerprints.PACKAGES:
+        shutil.copytree(fingerprints.ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "by"),
+    [
+        (
+            "config/data.py",
+            "zip(TEXT_KEYS, columns",
+            "zip(TEXT_KEYS, set(columns)",
+            {"Ingest", "Schema", "ExampleValidator"},
+        ),
+        ("config/text.py", "class TextConfig(", "class TextConfig(object, ", {"Vocabulary", "Transform", "Trainer"}),
+        ("config/training.py", "class TrainingConfig(", "class TrainingConfig(object, ", {"Trainer"}),
+        ("config/results.py", "class EvaluationConfig(", "class EvaluationConfig(object, ", {"Evaluator"}),
+        ("config/results.py", "class TrackingConfig(", "class TrackingConfig(object, ", set()),
+        ("storage.py", "def send(source: Path,", "def send(source: str,", {"Ingest", "Trainer", "Evaluator", "Pusher"}),
+        ("cli.py", "__future__ import annotations", "__future__ import annotations, division", set()),
+        ("display.py", "__future__ import annotations", "__future__ import annotations, division", set()),
+        ("presets/reviews.yaml", "name: reviews", "name: films", set()),
+    ],
+)
+def test_code_of_pipeline_is_known_to_the_steps_that_take_it_and_to_no_other(
+    folder, before, sources, monkeypatch, file, old, new, by
+):
+    path = sources / "pipeline" / file
+    given = path.read_text()
+    assert old in given
+    monkeypatch.setattr(fingerprints, "ROOT", sources)
+    try:
+        path.write_text(given.replace(old, new, 1))
+        assert changed(before, told(folder)) == by
+    finally:
+        path.write_text(given)

@@ -4,7 +4,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from pipeline import unchanged
+from pipeline import fingerprints, unchanged
 from pipeline.config_file import load
 from pipeline.fingerprints import InputDigests
 from pipeline.unchanged import fingerprint
@@ -35,3 +35,15 @@ def test_changed_code_is_another_run(config, monkeypatch, what):
     else:
         monkeypatch.setattr(unchanged.system, "versions", lambda: {"tensorflow": "0"})
     assert fingerprint(config, DIGESTS) != before
+
+
+@pytest.mark.parametrize("file", ["pipeline/config/data.py", "pipeline/storage.py", "components/statistics.py"])
+def test_a_changed_file_is_another_run(config, tmp_path, monkeypatch, file):
+    """Whoever takes from it: which steps do is found out where some of them may have to run."""
+    (tmp_path / file).parent.mkdir(parents=True)
+    monkeypatch.setattr(fingerprints, "ROOT", tmp_path)
+    before = fingerprint(config, DIGESTS)
+    (tmp_path / file).write_text("x = 1\n")
+    written = fingerprint(config, DIGESTS)
+    (tmp_path / file).write_text("x = 2\n")
+    assert len({before, written, fingerprint(config, DIGESTS)}) == 3
