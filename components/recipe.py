@@ -123,7 +123,7 @@ def prepare(
         settings, reasons = chosen.settings, {**reasons, **chosen.reasons}
     sliding = sliding_of(context)
     if sliding and settings.accumulate == 1:
-        parts = parts_of_windows(settings.batch_size, sliding.most, replicas)
+        parts = parts_of_windows(settings.batch_size, sliding.most, sliding.size + 2, replicas)
         settings = settings.model_copy(update={"accumulate": parts})
         most = sliding.most * settings.batch_size // parts
         reasons["accumulate"] = f"{parts}  (parts of a batch, to save memory: each has up to {most} windows)"

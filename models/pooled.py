@@ -21,6 +21,8 @@ TOGETHER: tuple[Pooling, ...] = ("pooler", "cls", "mean")
 """Poolings of one pass over all that a request has: the two texts of a pair see each other."""
 WINDOWS_AT_ONCE = 64
 """That are read together where nothing is learned: as many as the evaluator has examples at once, by memory."""
+TOKENS_AT_ONCE = 8192
+"""That these have at most: fewer windows are read together where each is long."""
 LONG: tuple[Long, ...] = ("auto", "cut", "head_tail", "windows")
 """The ways in which a long text may be read."""
 
@@ -154,8 +156,10 @@ def _pooled(encoder: Encoder, given: Mapping[str, tf.Tensor], of: Sequence[Pooli
     def read_windows(given: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
         return [tf.cast(found, tf.float32) for found in read(given)]
 
+    at_once = tf.clip_by_value(TOKENS_AT_ONCE // tf.maximum(tf.shape(given["mask"])[1], 1), 1, WINDOWS_AT_ONCE)
+
     def read_further(begin: tf.Tensor, found: list[tf.Tensor]) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        end = begin + WINDOWS_AT_ONCE
+        end = begin + at_once
         more = read_windows({name: value[begin:end] for name, value in given.items()})
         return end, [tf.concat(pair, axis=0) for pair in zip(found, more, strict=True)]
 

@@ -257,11 +257,14 @@ def test_windows_are_as_far_apart_as_the_config_says_and_leave_nothing_out():
 
 
 def test_a_batch_of_windows_is_worked_through_in_equal_parts_on_each_device():
-    for batch_size, windows, replicas in ((32, 8, 1), (48, 5, 4), (30, 8, 2), (7, 8, 1), (2, 64, 1)):
-        parts = parts_of_windows(batch_size, windows, replicas)
+    for batch_size, windows, seq_len, replicas in (
+        (32, 8, 128, 1), (16, 8, 512, 1), (48, 5, 128, 4), (30, 8, 128, 2), (7, 8, 128, 1), (2, 64, 512, 1)
+    ):  # fmt: skip
+        parts = parts_of_windows(batch_size, windows, seq_len, replicas)
         assert batch_size % (parts * replicas) == 0 or parts == 1
         TrainingConfig(batch_size=batch_size, accumulate=parts)
-    assert (parts_of_windows(32, 8, 1), parts_of_windows(48, 5, 4), parts_of_windows(2, 64, 1)) == (8, 4, 2)
+    assert (parts_of_windows(32, 8, 128, 1), parts_of_windows(48, 5, 128, 4), parts_of_windows(2, 64, 512, 1)) == (8, 4, 2)
+    assert parts_of_windows(16, 8, 512, 1) == 16, "of a window of 512 tokens fewer fit into memory"
 
 
 def test_a_way_that_a_task_does_not_have_is_refused_by_name():
