@@ -87,7 +87,7 @@ def choose(
 
 
 _TOKENS_AT_ONCE = 4096
-"""Of windows that are learned from together: with six layers of 384 numbers, 8 windows of 512 tokens take 3 GB."""
+"""Of windows that are learned from together: with six layers of 384 numbers, 8 windows of 512 tokens take 8 GB."""
 
 
 def parts_of_windows(batch_size: int, windows: int, seq_len: int, replicas: int) -> int:
