@@ -20,6 +20,8 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+import yaml
+
 HERE = Path(__file__).resolve().parents[2]
 BEFORE = "c9160ae"
 """The last commit before a run's own overhead was looked at."""
@@ -56,11 +58,19 @@ def measured(code, folder, *arguments):
     return clock, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, found.stdout
 
 
+def _known_settings(config, code):
+    """Leaves out what a commit does not know: before there were baselines, nothing could be refused for them."""
+    settings = yaml.safe_load(config.read_text())
+    if "must_beat_baselines" not in "".join(path.read_text() for path in (code / "pipeline" / "config").glob("*.py")):
+        del settings["evaluation"]["must_beat_baselines"]
+    config.write_text(yaml.safe_dump(settings, allow_unicode=True))
+
+
 def round_of(code):
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
         write_csv(folder / "reviews.csv", make_rows())
-        write_config(folder)
+        _known_settings(write_config(folder), code)
         first = measured(code, folder, "run", "tiny.yaml")
         again = measured(code, folder, "run", "tiny.yaml")
         if "10 of 10 steps cached" not in again[2]:
