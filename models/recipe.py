@@ -22,6 +22,8 @@ _EPOCHS, _EPOCHS_FROM_SCRATCH = (3, 15), (5, 60)
 _MOST_STEPS = 8_000
 """More than one epoch is for data that leaves fewer."""
 _PATIENCE = 3
+_TOKENS_AT_ONCE = 4096
+"""Of windows that are learned from together: with six layers of 384 numbers, 8 windows of 512 tokens take 8 GB."""
 _FROM_PROBE = 3e-5
 """The highest learning rate under a head that a probe has learned: it is right already, and large steps throw away what it
 reads. Of 2,000 film reviews it took 2 epochs to an accuracy of 0.83, where 1e-4 took 7, at three times the loss."""
@@ -84,10 +86,6 @@ def choose(
             found["best_by"] = _best_by(task, classes, settings.best_by)
     values = {name: value for name, (value, _) in found.items()}
     return Chosen(settings.model_copy(update=values), {name: f"{value}  ({why})" for name, (value, why) in found.items()})
-
-
-_TOKENS_AT_ONCE = 4096
-"""Of windows that are learned from together: with six layers of 384 numbers, 8 windows of 512 tokens take 8 GB."""
 
 
 def parts_of_windows(batch_size: int, windows: int, seq_len: int, replicas: int) -> int:

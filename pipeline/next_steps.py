@@ -57,15 +57,18 @@ def _after_a_push(config: Config, started: Started, summary: Summary) -> Iterato
         yield f"{bertline} report --last{elsewhere}", "write a page about this run, for others to read"
 
 
-def _after_a_refusal(config: Config, started: Started, summary: Summary) -> Iterator[Step]:
-    if without_encoder(summary.kind, summary.task):
-        pass  # neither more epochs nor the best of them would change it
-    elif longer := _longer(config, started, summary):
+def _other_epochs(config: Config, started: Started, summary: Summary) -> Iterator[Step]:
+    if longer := _longer(config, started, summary):
         yield longer
     elif config.training.keep == "last" and "keep" not in config.training.recipe and _rose(summary.eval_losses):
         best = summary.eval_losses.index(min(summary.eval_losses)) + 1
         why = f"the evaluation loss was lowest after epoch {best} and has risen since: keep the weights of the best epoch"
         yield _again(config, started, "training.keep=best"), why
+
+
+def _after_a_refusal(config: Config, started: Started, summary: Summary) -> Iterator[Step]:
+    if not without_encoder(summary.kind, summary.task):  # neither more epochs nor the best of them would change that
+        yield from _other_epochs(config, started, summary)
     if config.model.checkpoint is None and config.task != "translation":
         why = "start from a pre-trained encoder, the folder of a Hugging Face BERT, and not from scratch"
         yield _again(config, started, "model.checkpoint=FOLDER"), why
