@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import warnings
+
+from pipeline import lazy_imports
 
 
 def prepare(*, quiet: bool = False) -> None:
@@ -28,3 +31,5 @@ def prepare(*, quiet: bool = False) -> None:
     os.environ.setdefault("NO_GCE_CHECK", "true")
     # Google's client libraries announce, at every import, when they will drop a Python that the pins need.
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"google\.")
+    if "IPython" not in sys.modules:  # where somebody sits at a prompt, modules are looked into before they are used
+        lazy_imports.install()
