@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 from ml_metadata.proto import metadata_store_pb2 as mlmd
@@ -21,6 +23,8 @@ from tfx.proto.orchestration import pipeline_pb2
 
 from components import events
 from components.publish import pushed_by
+from components.serve_check import started_early
+from components.step_files import SERVING_MODEL
 from components.tracking.tracker import Part, identity_of
 from models.task import get_task
 from pipeline.beam import look_at_dofns_once
@@ -55,10 +59,14 @@ class LocalEngine(LocalDagRunner):
         # The IR has the code's fingerprints, the settings and the digest of the data: all that a run follows from.
         identity = identity_of(pipeline.SerializeToString(deterministic=True))
         executions: dict[str, int] = {}
-        with self.record.kept(identity):
+        is_served = any(node.pipeline_node.node_info.id == "ServeCheck" for node in pipeline.nodes)
+        with self.record.kept(identity), ExitStack() as server:
             for name, outputs, execution in self._run_steps(pipeline):
                 self.record.learn_from(name, outputs)
                 executions[name] = execution
+                if name == "Trainer" and is_served and not self.record.summary.steps[-1]["cached"]:
+                    model = Path(outputs["model"].uri, SERVING_MODEL)
+                    server.enter_context(started_early(model, self._config.name))
         if self._fingerprint:
             Remembered(identity, self._label, executions, self.record.registered).write(self._config, self._fingerprint)
 

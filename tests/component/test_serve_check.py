@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 from tiny_models import EVERY, Tiny, make
 
-from components.serve_check import differences, read_samples, serve_check
+from components import serve_check as serve_check_module
+from components.serve_check import differences, read_samples, serve_check, started_early
 from models.task import get_task
 from pipeline.config import CHOICES
 from serving.contract import DEFAULT_SIGNATURE, WARM_UP
@@ -51,6 +52,16 @@ def test_a_model_that_answers_alike_is_blessed(exported):
     report = serve_check(exported, name="tiny", max_ms=60_000)
     assert report.blessed, report.reasons
     assert report.samples == 3 and report.difference <= 1e-5 and 0 < report.median_ms <= report.slowest_ms
+
+
+def test_a_server_that_was_started_early_is_the_one_that_is_asked_once_and_ends(exported):
+    with started_early(exported, "tiny"):
+        early = serve_check_module._early[0].server
+        assert serve_check(exported, name="tiny", max_ms=60_000).blessed
+        assert early.process.poll() is not None and not serve_check_module._early
+    with started_early(exported, "tiny"):
+        unused = serve_check_module._early[0].server
+    assert unused.process.poll() is not None and not serve_check_module._early and not unused.folder.exists()
 
 
 def test_the_samples_are_short_and_long_rows_of_the_files(exported):
