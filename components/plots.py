@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -52,31 +52,6 @@ def learning_curves(history: Sequence[dict[str, Any]]) -> Figure:
     rates = axes.twinx()
     rates.plot(at, [record["learning_rate"] for record in steps], color="tab:gray", linestyle=":", linewidth=1)
     rates.set_ylabel("learning rate")
-    return figure
-
-
-def timeline(steps: Sequence[Mapping[str, Any]]) -> Figure:
-    """How long each step of a line took, from the first at the top; those from the cache are hatched.
-
-    Args:
-      steps: `name`, `seconds` and `cached` of each, and `start`, in seconds since the line began; without it, a step began
-        when the one before it had ended.
-    """
-    figure = new_figure(8, 1 + 0.32 * max(1, len(steps)))
-    axes = figure.add_subplot()
-    end = 0.0
-    for place, step in enumerate(steps):
-        start = float(step.get("start", end))
-        end = start + step["seconds"]
-        look: dict[str, Any] = {"facecolor": "white", "hatch": "////"} if step["cached"] else {"facecolor": "tab:blue"}
-        axes.barh(place, step["seconds"], left=start, edgecolor="tab:blue", height=0.7, **look)
-        axes.text(end, place, f"  {step['seconds']:.1f} s{', cached' * step['cached']}", va="center", fontsize=8)
-    axes.set_yticks(range(len(steps)), [step["name"] for step in steps])
-    axes.invert_yaxis()
-    axes.margins(x=0.15)
-    axes.set_xlim(left=0)
-    axes.set_xlabel("seconds since the line began")
-    axes.set_title(f"{sum(step['seconds'] for step in steps):.0f} s in {len(steps)} steps")
     return figure
 
 

@@ -25,10 +25,14 @@ PATIENCE = {_RETRIES: "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "15"}
 
 def open_store(uri: str) -> Any:
     """MLflow's client; importing it takes seconds."""
-    quiet()
-    from mlflow.tracking import MlflowClient
+    return import_mlflow().MlflowClient(tracking_uri=uri)
 
-    return MlflowClient(tracking_uri=uri)
+
+def import_mlflow() -> Any:
+    quiet()
+    import mlflow
+
+    return mlflow
 
 
 def make_ready(uri: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -66,12 +66,15 @@ def draw(kind: str, path: Path) -> dict[str, Any]:
     return _DRAWN[kind](path)
 
 
-class MadePage(NamedTuple):
-    """A page, its name among the files of the run, and what it is about in a word."""
+PAGE_TITLE = "evaluation"
+"""What the page of a run is about, in a word."""
 
-    name: str
-    title: str
-    html: str
+
+def load_plotting() -> None:
+    """Imports what draws: matplotlib takes as long as a plot."""
+    import components.held_out.plots
+    import components.plots
+    import components.sight.results_page  # noqa: F401
 
 
 def page_of(step: str, config: Config) -> dict[str, Any] | None:
@@ -82,8 +85,8 @@ def page_of(step: str, config: Config) -> dict[str, Any] | None:
     return {"pipeline": config.name, "bounds": asked}
 
 
-def make_page(paths: Mapping[str, Path], told: Mapping[str, Any]) -> MadePage:
-    """The page of an evaluation.
+def make_page(paths: Mapping[str, Path], told: Mapping[str, Any]) -> dict[str, str]:
+    """The page of an evaluation, under its name in MLflow.
 
     Args:
       paths: of the step's files, by their names in MLflow.
@@ -96,15 +99,7 @@ def make_page(paths: Mapping[str, Path], told: Mapping[str, Any]) -> MadePage:
 
     rows = HeldOutRows.read(paths[_ROWS]) if _ROWS in paths else None
     results = results_of(Verdict.from_json(paths[_VERDICT].read_text()), rows, Bounds(**told["bounds"]))
-    return MadePage(PAGE, "evaluation", results_page(results, told["pipeline"]).html)
-
-
-def timeline_of(steps: Sequence[Mapping[str, Any]]) -> Any:
-    """Of the steps as a journal has them."""
-    from components.plots import timeline
-
-    began = min(step["begin"] for step in steps)
-    return timeline([{**step, "start": (step["begin"] - began) / 1000} for step in steps])
+    return {PAGE: results_page(results, told["pipeline"]).html}
 
 
 def _learning_curves(path: Path) -> dict[str, Any]:

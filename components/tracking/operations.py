@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from components.store import make_ready, only_once, quiet
+from components.timeline import timeline
 from components.tracking import files, registry
+from components.tracking.drawings import Drawings
 from components.tracking.journal import NOTHING, Journal, Operation, State, journals, link_or_copy
 from components.tracking.names import valid_name
 from components.tracking.words import status_of
@@ -192,26 +194,34 @@ class Store:
             self.client.log_batch(run_id, tags=made[begin : begin + _BATCH])
 
     def _log_file(self, entry: Entry, operation: Operation, state: State) -> None:
-        path, name = _kept(entry, operation), Path(operation["name"])
-        # MLflow names a file in the store as it is named here.
-        renamed = path.with_name(f"as-{path.name}") / name.name
-        renamed.parent.mkdir(exist_ok=True)
-        if not renamed.exists():
-            link_or_copy(path, renamed)
-        folder = "" if name.parent == Path() else name.parent.as_posix()
-        self.client.log_artifact(state.mlflow_run_id, str(renamed), folder or None)
+        self._send_file(entry, state, _kept(entry, operation), operation["name"])
+
+    def _send_file(self, entry: Entry, state: State, path: Path, name: str) -> None:
+        """MLflow names a file in the store as it is named here."""
+        *folders, last = Path(name).parts
+        if path.name != last:
+            renamed = entry.journal.folder / "named" / path.name / last
+            renamed.parent.mkdir(parents=True, exist_ok=True)
+            if not renamed.exists():
+                link_or_copy(path, renamed)
+            path = renamed
+        self.client.log_artifact(state.mlflow_run_id, str(path), "/".join(folders) or None)
 
     def _draw(self, entry: Entry, operation: Operation, state: State) -> None:
-        drawn = files.draw(operation["kind"], _kept(entry, operation))
-        for name, picture in drawn.items():
-            log = self.client.log_text if isinstance(picture, str) else self.client.log_figure
-            log(state.mlflow_run_id, picture, name)
+        kind, path = operation["kind"], _kept(entry, operation)
+        for name, drawn in self._drawings(entry).of(kind, [path], lambda: files.draw(kind, path)).items():
+            self._send_file(entry, state, drawn, name)
 
     def _make_page(self, entry: Entry, operation: Operation, state: State) -> None:
         paths = {name: _kept(entry, {"file": file}) for name, file in operation["files"].items()}
-        made = files.make_page(paths, operation["told"])
-        self.client.log_text(state.mlflow_run_id, made.html, made.name)
-        self._lead_to(state, made.name, made.title)
+        what = json.dumps(["page", operation["told"], [*paths]])
+        pages = self._drawings(entry).of(what, paths.values(), lambda: files.make_page(paths, operation["told"]))
+        for name, drawn in pages.items():
+            self._send_file(entry, state, drawn, name)
+            self._lead_to(state, name, files.PAGE_TITLE)
+
+    def _drawings(self, entry: Entry) -> Drawings:
+        return Drawings(entry.spool / ".drawn")
 
     def _link(self, entry: Entry, operation: Operation, state: State) -> None:
         self._lead_to(state, operation["name"], operation["title"])
@@ -256,7 +266,7 @@ class Store:
         key = entry.head["key"]
         if not operation["steps"]:
             return
-        self.client.log_figure(state.mlflow_run_id, files.timeline_of(operation["steps"]), "timeline.png")
+        self.client.log_text(state.mlflow_run_id, _timeline_of(operation["steps"]), "timeline.svg")
         spans = 1 + len(operation["steps"]) + len(operation["unfinished"])
         with self._as_default():
             if self._has_trace(state, key, spans):
@@ -328,6 +338,12 @@ class Store:
         "abandon": _pass,
         NOTHING: _pass,
     }
+
+
+def _timeline_of(steps: Sequence[Mapping[str, Any]]) -> str:
+    """Of the steps as a journal has them."""
+    began = min(step["begin"] for step in steps)
+    return timeline([{**step, "start": (step["begin"] - began) / 1000} for step in steps])
 
 
 def _kept(entry: Entry, operation: Operation) -> Path:

@@ -22,6 +22,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
+from components.store import import_mlflow
+from components.tracking.files import load_plotting
 from components.tracking.journal import KILLED, Journal, Operation, State, journals, now
 from components.tracking.operations import Entry, Store, Unresolved, is_passing
 from components.tracking.process import LOG
@@ -223,6 +225,7 @@ class Watch:
         self._spool, self._turn = spool, Turn(spool)
         self._round = Round(spool, uri)
         self._last_moment: float | None = None
+        self._has_sent = False
 
     def stay(self) -> None:
         self._last_moment = None
@@ -233,6 +236,11 @@ class Watch:
     @property
     def is_leaving(self) -> bool:
         return self._last_moment is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that somebody has written there so far is sent, and more is to come."""
+        return self._has_sent and not self.is_leaving
 
     def look(self) -> bool:
         """Sends what is there; whether it needs to be looked after any more."""
@@ -245,6 +253,7 @@ class Watch:
                 sent = self._round.run()
         except OSError:  # of the spool itself, as on a full disk
             sent = False
+        self._has_sent = sent and any(journals(self._spool))
         if self._last_moment and (sent or time.monotonic() > self._last_moment):
             self._turn.give_back()
             return False
@@ -274,6 +283,7 @@ def main() -> None:
         inbox.put(None)
 
     threading.Thread(target=listen, daemon=True).start()
+    import_mlflow()  # while whoever has started us is still looking at the data
     watched: dict[Path, Watch] = {}
     is_over = False
     while watched or not is_over:
@@ -289,6 +299,8 @@ def main() -> None:
             elif "leave" in message and Path(message["leave"]) in watched:
                 watched[Path(message["leave"])].leave()
         watched = {spool: watch for spool, watch in watched.items() if watch.look()}
+        if watched and all(watch.is_idle for watch in watched.values()):
+            load_plotting()  # while there is nothing else to do
 
 
 def _pause(watched: Mapping[Path, Watch], is_over: bool) -> float | None:
