@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from functools import wraps
-from types import MethodType
-from typing import Any
-from weakref import WeakKeyDictionary
+from collections.abc import Sequence
 
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.transforms import userstate
 
 from components.small import SMALL_BYTES
 from pipeline.config import Config
@@ -67,27 +62,3 @@ def works_here(told: Sequence[str]) -> bool:
     runner, environment = named.get("runner", "DirectRunner"), named.get("environment_type")
     directly = runner in ("DirectRunner", "BundleBasedDirectRunner", "SwitchingDirectRunner")
     return directly or environment in ("LOOPBACK", "PROCESS")
-
-
-def look_at_dofns_once() -> None:
-    """Beam need not look at the same DoFns again and again in this process.
-
-    A small line asks it 3,600 times which states and timers a DoFn has, and for each answer Beam inspects the signatures of
-    thirty methods: an eighth of such a line's time. They are a matter of the class, unless an instance brings a method.
-    """
-    if not hasattr(userstate.get_dofn_specs, "__wrapped__"):
-        userstate.get_dofn_specs = _once_a_class(userstate.get_dofn_specs)
-
-
-def _once_a_class(look: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    seen: WeakKeyDictionary[type, Any] = WeakKeyDictionary()
-
-    @wraps(look)
-    def looked_at(dofn: Any) -> Any:
-        if any(isinstance(value, MethodType) for value in vars(dofn).values()):
-            return look(dofn)
-        if type(dofn) not in seen:
-            seen[type(dofn)] = look(dofn)
-        return seen[type(dofn)]
-
-    return looked_at

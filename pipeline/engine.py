@@ -27,7 +27,7 @@ from components.serve_check import started_early
 from components.step_files import SERVING_MODEL
 from components.tracking.tracker import Part, identity_of
 from models.task import get_task
-from pipeline.beam import look_at_dofns_once
+from pipeline import lean_beam
 from pipeline.config import Config
 from pipeline.errors import BertlineError
 from pipeline.executions import Output, StepExecutions, why_again
@@ -50,7 +50,7 @@ class LocalEngine(LocalDagRunner):
         self, config: Config, again_from: str | None = None, part: Part | None = None, fingerprint: str | None = None
     ) -> None:
         super().__init__()
-        look_at_dofns_once()
+        lean_beam.install()
         self._config, self._again_from, self._fingerprint = config, again_from, fingerprint
         self._label = get_task(config.task).label
         self.record = RunRecord(config, self._label, part)

@@ -1,16 +1,28 @@
-"""What every Beam step is told."""
+"""What every Beam step is told, and what Beam then leaves out."""
 
+import concurrent.futures
+import json
 import os
+import xml.dom
 
 import apache_beam as beam
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
+from apache_beam.internal.cloudpickle import cloudpickle
+from apache_beam.options.pipeline_options import (
+    DebugOptions,
+    DirectOptions,
+    PipelineOptions,
+    PortableOptions,
+    StandardOptions,
+)
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import userstate
 from apache_beam.transforms.userstate import CombiningValueStateSpec
 from tfx.utils.dependency_utils import make_beam_dependency_flags
 
-from pipeline.beam import ONE_WORKER_BYTES, beam_args, look_at_dofns_once
+from components.small import SmallDataOptions
+from pipeline import lean_beam
+from pipeline.beam import ONE_WORKER_BYTES, beam_args
 from pipeline.config_file import load
 from pipeline.errors import BertlineError
 
@@ -92,8 +104,8 @@ class Counting(beam.DoFn):
 
 
 def test_what_a_dofn_is_made_of_is_looked_at_once_and_is_still_known():
-    look_at_dofns_once()
-    look_at_dofns_once()
+    lean_beam.install()
+    lean_beam.install()
     first, again = (userstate.get_dofn_specs(Counting()) for _ in range(2))
     assert first == again == userstate.get_dofn_specs.__wrapped__(Counting()) == ({Counting.COUNT}, set())
     before = Counting.looks
@@ -104,3 +116,35 @@ def test_what_a_dofn_is_made_of_is_looked_at_once_and_is_still_known():
     with beam.Pipeline() as pipeline:
         counted = pipeline | beam.Create([("a", 1)] * 3) | beam.ParDo(Counting()) | beam.CombinePerKey(max)
         assert_that(counted, equal_to([("a", 3)]))
+
+
+def test_options_are_parsed_once_and_are_views_of_the_same_values_as_ever():
+    lean_beam.install()
+    usual = PipelineOptions.view_as.__wrapped__
+    flags = ["--direct_num_workers=3", "--experiments=one", "--small_data_bytes=7"]
+    for view_as in (usual, PipelineOptions.view_as):
+        options = PipelineOptions(flags)
+        debug, again = (view_as(options, DebugOptions) for _ in range(2))
+        debug.experiments.append("two")
+        debug.view_as(StandardOptions).runner = "Another"
+        assert again.experiments == ["one", "two"] and view_as(options, StandardOptions).runner == "Another"
+        assert view_as(options, DirectOptions).direct_num_workers == 3
+        assert view_as(options, SmallDataOptions).small_data_bytes == 7
+        assert view_as(PipelineOptions(flags), DebugOptions).experiments == ["one"]  # of others nothing has become known
+        assert view_as(PipelineOptions(flags, runner="Mine"), StandardOptions).runner == "Mine"
+        assert view_as(PipelineOptions([]), StandardOptions).runner is None
+    with pytest.raises(AttributeError):
+        PipelineOptions(flags).view_as(StandardOptions).nothing  # noqa: B018
+
+
+def test_a_function_is_pickled_with_the_modules_that_it_reaches():
+    lean_beam.install()
+    usual = cloudpickle._find_imported_submodules.__wrapped__
+
+    def reach():
+        return concurrent.futures.thread, xml.dom, json
+
+    for dependencies in ([concurrent], [xml, json], [concurrent.futures, 1, "xml"], []):
+        found = cloudpickle._find_imported_submodules(reach.__code__, dependencies)
+        assert {*found} == {*usual(reach.__code__, dependencies)}
+    assert [each.__name__ for each in cloudpickle._find_imported_submodules(reach.__code__, [xml])] == ["xml.dom"]
