@@ -153,9 +153,7 @@ def _accumulated(
     # and the second: what the loop does before it adds needs nothing but the number of its part.
     with tf.control_dependencies([*start, numbers]):
         second = tf.identity(1)
-    _, sums, numbers = tf.while_loop(
-        lambda index, *_: index < parts, add, (second, start, numbers), parallel_iterations=1
-    )
+    _, sums, numbers = tf.while_loop(lambda index, *_: index < parts, add, (second, start, numbers), parallel_iterations=1)
     by_place = dict(zip(used, sums, strict=True))
     return [by_place.get(place) for place in range(len(first))], numbers
 
