@@ -102,8 +102,8 @@ class Attention(keras.layers.Layer):
         return self.output_projection(mixed), weights
 
     def _mixed(self, weights: Any, values: Any, training: bool) -> Any:
-        """The values by the dropped weights. These are [batch, heads, length, seq], the largest there is in a layer: for the
-        gradients they are multiplied once more, from the weights and a byte for each that is kept."""
+        """The values by the dropped weights. These are [batch, heads, length, seq], the largest there is in a layer: for
+        the gradients they are multiplied once more, from the weights and a byte that says of each whether it is kept."""
         if not training or not self.dropout.rate:
             return ops.matmul(weights, values)
         kept = self.dropout.draw(weights)  # here and once: the second time must drop the same
