@@ -14,7 +14,7 @@ from models.inputs import Corpus, read_lengths
 from models.long_texts import choose_long, left_open
 from models.pooled import PAIR, poolings, sliding_of
 from models.probing import Probe, probe
-from models.recipe import choose, parts_of_windows
+from models.recipe import choose, keeps_too_much, parts_of_windows
 from models.task import Context, Task
 from pipeline.config import ModelConfig, Pooling, TextConfig, TrainingConfig
 from pipeline.storage import at_hand
@@ -32,6 +32,8 @@ class Prepared:
     probe: Probe | None = None
     """The head to begin with, which is a candidate itself."""
     reasons: Mapping[str, str] = field(default_factory=dict)
+    ends_at_best: bool = False
+    """Whether the training is over once no later epoch could be measured as better."""
 
     def begin(self, model: Any) -> Any:
         """The model with the probe's head."""
@@ -39,6 +41,20 @@ class Prepared:
             model.head.kernel.assign(self.probe.layer.kernel)
             model.head.bias.assign(self.probe.layer.bias)
         return model
+
+    def ended(self, step: int, evaluated: int) -> Prepared:
+        """Says that the training was over early, and why.
+
+        Args:
+          step: whose weights are left; 0 where it was over before the first one.
+          evaluated: evaluation examples.
+        """
+        what = f"ended at step {step}" if step else "left out; the linear model of the probe is exported"
+        already = f"all {evaluated:,} evaluation examples are answered rightly, and nothing could be measured as better"
+        way = f"more of them could tell, and training.epochs={self.settings.epochs} trains in any case"
+        reason = f"{what}  ({already}; {way})"
+        events.emit(events.Note(f"fine-tuning {reason}"))
+        return replace(self, reasons={**self.reasons, "fine-tuning": reason})
 
     def to_json(self) -> str:
         """For the record of the run."""
@@ -127,9 +143,21 @@ def prepare(
         settings = settings.model_copy(update={"accumulate": parts})
         most = sliding.most * settings.batch_size // parts
         reasons["accumulate"] = f"{parts}  (parts of a batch, to save memory: each has up to {most} windows)"
+    if sliding and not settings.gradient_checkpointing:
+        at_once = sliding.most * settings.batch_size // (settings.accumulate * replicas)
+        if keeps_too_much(at_once * (sliding.size + 2), sliding.size + 2, encoder().size):
+            settings = settings.model_copy(update={"gradient_checkpointing": True})
+            reasons["gradient_checkpointing"] = f"true  ({at_once} windows at once would keep more than memory may have)"
     for name, reason in reasons.items():
         events.emit(events.Note(f"{name} {reason}"))
-    return Prepared(settings=settings, context=replace(context, pooling=pooling), probe=found, reasons=reasons)
+    return Prepared(
+        settings=settings,
+        context=replace(context, pooling=pooling),
+        probe=found,
+        reasons=reasons,
+        # Of windows an epoch takes minutes. Short texts are trained on: in seconds, the loss may still become less.
+        ends_at_best=sliding is not None and settings.keep == "best" and {"epochs", "keep"} <= set(settings.recipe),
+    )
 
 
 def _is_probed(task: Task, model: ModelConfig, settings: TrainingConfig) -> bool:

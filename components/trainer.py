@@ -201,6 +201,7 @@ def train_and_export(
         phases_of(train_rows, settings, text, pretraining),
         eval_rows,
         start_counts=prepared.probe is not None,
+        ends_at_best=prepared.ends_at_best,
         checkpoint_folder=checkpoint_folder,
         score=scorer(task, context, held_out),
         report=lambda record: events.emit(events.Training(record)),
@@ -210,6 +211,8 @@ def train_and_export(
         return result
     if result.resumed_at:
         events.emit(events.Note(f"training went on from the checkpoint at step {result.resumed_at}"))
+    if result.unbeatable:
+        prepared = prepared.ended(result.kept_step, len(eval_rows))
     chosen = Candidate(task, result.model, held_out)
     if fallback_by and has_fallback(task.name, len(columns)):
         chosen = better_one(chosen, context, result, (*fallback_by, settings.best_by), raw_train_files, raw_files)

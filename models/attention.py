@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from models.encoder_parts import Parts
@@ -93,13 +94,24 @@ class Attention(keras.layers.Layer):
         query = self._by_head(self.query(asking) * self.head_size**-0.5, length, (0, 2, 1, 3))
         scores = ops.cast(ops.matmul(query, seen.keys), "float32")  # [batch, heads, length, seq]
         weights = ops.softmax(scores if bias is None else scores + bias)
-        dropped = self.dropout(ops.cast(weights, self.compute_dtype), training=training)
-        mixed = ops.matmul(dropped, seen.values)
+        mixed = self._mixed(ops.cast(weights, self.compute_dtype), seen.values, training)
         if head_mask is not None:
             kept = ops.take(head_mask, self.kept_heads, axis=-1) if self.lost_heads else head_mask
             mixed = mixed * ops.cast(kept, self.compute_dtype)[..., None, None]
         mixed = ops.reshape(ops.transpose(mixed, (0, 2, 1, 3)), (-1, self.heads * self.head_size))
         return self.output_projection(mixed), weights
+
+    def _mixed(self, weights: Any, values: Any, training: bool) -> Any:
+        """The values by the dropped weights. These are [batch, heads, length, seq], the largest there is in a layer: for
+        the gradients they are multiplied once more, from the weights and a byte that says of each whether it is kept."""
+        if not training or not self.dropout.rate:
+            return ops.matmul(weights, values)
+        kept = self.dropout.draw(weights)  # here and once: the second time must drop the same
+
+        def mixed(weights: Any, values: Any) -> Any:
+            return ops.matmul(self.dropout.drop(weights, kept), values)
+
+        return tf.recompute_grad(mixed)(weights, values)
 
     def _by_head(self, projected: Any, length: Any, axes: tuple[int, ...]) -> Any:
         return ops.transpose(ops.reshape(projected, (-1, length, self.heads, self.head_size)), axes)

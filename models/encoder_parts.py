@@ -28,13 +28,21 @@ class Dropout(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs: Any, training: bool = False) -> Any:
-        if not training or not self.rate:
-            return inputs
-        dropped = round(self.rate * _CHANCES)
+        return self.drop(inputs, self.draw(inputs)) if training and self.rate else inputs
+
+    def draw(self, inputs: Any) -> tf.Tensor:
+        """Which of the inputs are kept: bool of their shape."""
         drawn = tf.bitcast(_random_words(self.seeds.next(), tf.size(inputs)), tf.int16)
         chance = tf.reshape(tf.reshape(drawn, [-1])[: tf.size(inputs)], tf.shape(inputs))
-        kept = tf.cast(chance >= tf.constant(dropped - _CHANCES // 2, tf.int16), inputs.dtype)
-        return inputs * (kept * (_CHANCES / (_CHANCES - dropped)))
+        return chance >= tf.constant(self._dropped - _CHANCES // 2, tf.int16)
+
+    def drop(self, inputs: Any, kept: tf.Tensor) -> Any:
+        """The inputs that are kept, scaled up, and 0 in the place of the others."""
+        return inputs * (tf.cast(kept, inputs.dtype) * (_CHANCES / (_CHANCES - self._dropped)))
+
+    @property
+    def _dropped(self) -> int:
+        return round(self.rate * _CHANCES)
 
 
 class Embedding(keras.layers.Embedding):

@@ -7,9 +7,10 @@ is thousands. Nothing here was tuned to one data set.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from models.encoder_size import EncoderSize
 from models.score_families import family_of
 from models.task import Task
 from pipeline.config import TrainingConfig
@@ -23,7 +24,11 @@ _MOST_STEPS = 8_000
 """More than one epoch is for data that leaves fewer."""
 _PATIENCE = 3
 _TOKENS_AT_ONCE = 4096
-"""Of windows that are learned from together: with six layers of 384 numbers, 8 windows of 512 tokens take 8 GB."""
+"""Of windows that are learned from together: with six layers of 384 numbers, 8 windows of 512 tokens take 3 GB."""
+_MOST_KEPT = 3e9
+"""Bytes that a training keeps for the gradients of a part, estimated; where it would be more, layers are computed twice,
+which takes a quarter more time."""
+_EXACT = 1e-9
 _FROM_PROBE = 3e-5
 """The highest learning rate under a head that a probe has learned: it is right already, and large steps throw away what it
 reads. Of 2,000 film reviews it took 2 epochs to an accuracy of 0.83, where 1e-4 took 7, at three times the loss."""
@@ -103,6 +108,32 @@ def parts_of_windows(batch_size: int, windows: int, seq_len: int, replicas: int)
     while batch_size * windows > parts * most and 2 * parts <= batch_size and batch_size % (2 * parts * replicas) == 0:
         parts *= 2
     return parts
+
+
+def keeps_too_much(tokens: int, seq_len: int, size: EncoderSize) -> bool:
+    """Whether the encoder would keep more for its gradients than a machine can be expected to have.
+
+    Counted are the float32 numbers that each layer keeps of a token: five quarters of a weight for each other token and
+    head, six times the widened state, and twenty times the state. The measured peak is about a tenth more.
+
+    Args:
+      tokens: that are learned from at once, padding included.
+      seq_len: tokens that see each other.
+    """
+    of_token = 1.25 * size.heads * seq_len + 6 * size.intermediate + 20 * size.hidden
+    return 4 * of_token * tokens * size.layers > _MOST_KEPT
+
+
+def cannot_be_beaten(task: Task, history: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether all answers of the last epoch that was measured were right, by every score. Not of numbers: of few, a
+    correlation is easily 1.
+
+    Args:
+      history: of a training, also of one that goes on after it was killed.
+    """
+    measured = next((record for record in reversed(history) if "eval_loss" in record), dict[str, Any]())
+    scores = [measured[f"eval_{name}"] for name in task.metrics if f"eval_{name}" in measured]
+    return bool(scores) and all(value >= 1 - _EXACT for value in (*scores, measured["eval_accuracy"]))
 
 
 def _best_by(task: Task, classes: int, judged_by: str) -> tuple[str, str]:

@@ -149,10 +149,11 @@ def _accumulated(
     first, numbers = gradients(part(tf.constant(0)))
     used = [place for place, gradient in enumerate(first) if gradient is not None]
     start = [tf.convert_to_tensor(first[place]) for place in used]
-    # A loop and not `parts` copies of the graph: copies would run side by side and save no memory.
-    _, sums, numbers = tf.while_loop(
-        lambda index, *_: index < parts, add, (tf.constant(1), start, numbers), parallel_iterations=1
-    )
+    # A loop and not `parts` copies of the graph: copies would run side by side and save no memory. So would the first part
+    # and the second: what the loop does before it adds needs nothing but the number of its part.
+    with tf.control_dependencies([*start, numbers]):
+        second = tf.identity(1)
+    _, sums, numbers = tf.while_loop(lambda index, *_: index < parts, add, (second, start, numbers), parallel_iterations=1)
     by_place = dict(zip(used, sums, strict=True))
     return [by_place.get(place) for place in range(len(first))], numbers
 

@@ -23,6 +23,7 @@ from models.averaging import assign, trained_weights
 from models.curves import Curves
 from models.devices import join, scaled
 from models.optimizer import Optimizer
+from models.recipe import cannot_be_beaten
 from models.recompute import recompute_layers
 from models.resume import Checkpoint
 from models.skew import drawn_rows
@@ -81,6 +82,8 @@ class TrainingResult:
     kept_step: int
     """The step whose weights the model has."""
     history: list[dict[str, Any]]
+    unbeatable: bool = False
+    """Whether it was over because every score was the best that there is."""
 
 
 def train(
@@ -93,6 +96,7 @@ def train(
     checkpoint_folder: Path,
     score: Callable[[Any], Mapping[str, float]] | None = None,
     start_counts: bool = False,
+    ends_at_best: bool = False,
     report: Callable[[StepRecord | EpochRecord], None] = lambda record: None,
     saved: Callable[[], None] = lambda: None,
     tensorboard_folder: Path | None = None,
@@ -106,6 +110,8 @@ def train(
       score: (model) -> the task's own metrics on the held-out rows, if it has any.
       start_counts: whether the model is a candidate before the first step, as one that a probe has made: it is measured,
         and kept where no epoch is better and `settings.keep` is `best`.
+      ends_at_best: whether to stop when every score on the held-out rows is the best that there is; at the start too, if
+        that counts.
       report: is told of every step and every epoch.
       saved: is called after every checkpoint.
       tensorboard_folder: of this training's events, if `settings.tensorboard`; `tensorboard/NAME` beside the checkpoint
@@ -178,6 +184,9 @@ def train(
             held_out.judge(step, badness, lambda: trained_weights(trained) if settings.keep == "best" else {}, tie)
         tell(EpochRecord(step=step, epoch=epoch, eval_loss=eval_loss, eval_accuracy=eval_accuracy, scores=scores))
 
+    def is_unbeatable() -> bool:  # processes must stop together, and only the chief knows scores
+        return devices.from_chief(float(cannot_be_beaten(task, checkpoint.history))) > 0
+
     try:
         if start_counts and step == 0:
             measure(0)
@@ -186,6 +195,8 @@ def train(
             if step >= int(ends[epoch]):
                 continue
             if settings.early_stopping and held_out.stale_epochs >= settings.early_stopping:
+                break
+            if ends_at_best and is_unbeatable():
                 break
             step_fn = step_of(phase_of[epoch])
             began = time.perf_counter()
@@ -228,6 +239,7 @@ def train(
         resumed_at=start,
         kept_step=held_out.best_step if held_out.best_weights else step,
         history=checkpoint.history,
+        unbeatable=ends_at_best and is_unbeatable(),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
+import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -67,6 +68,35 @@ def _other_epochs(config: Config, started: Started, summary: Summary) -> Iterato
 
 
 def _after_a_refusal(config: Config, started: Started, summary: Summary) -> Iterator[Step]:
+    if summary.serve_check and not summary.serve_check["blessed"]:  # what was learned was good enough
+        yield from _faster(config, started, summary)
+    else:
+        yield from _to_learn_better(config, started, summary)
+    if config.tracking.enabled and summary.baseline.get("pushed"):
+        yield f"{program('bertline')} compare --last 2{_elsewhere(config)}", "what differs from the run before"
+    if config.tracking.enabled:
+        purpose = "a page with the examples that it gets wrong"
+        yield f"{program('bertline')} report --last{_elsewhere(config)}", purpose
+    yield f"{program('bertline')} run --help", "all that a run can be told; `bertline settings` lists every setting"
+
+
+def _faster(config: Config, started: Started, summary: Summary) -> Iterator[Step]:
+    """Ways on where the server has answered too slowly."""
+    took = summary.serve_check.get("median_ms") or 0.0
+    if took <= config.serve_check.max_ms:
+        return
+    yield _again(config, started), "ask it again, if the machine was busy; only the ServeCheck and what follows run"
+    words = [len(str(text).split()) for texts in _evaluation_texts(summary) for text in texts.values()]
+    may_be_windows = config.text.long in ("auto", "windows") and len(config.data.text_columns) == 1
+    if may_be_windows and words and statistics.median(words) > 2 * config.text.seq_len:
+        why = "read the begin and the end of a long text, in the time of one window; the Trainer and what follows run"
+        yield _again(config, started, "text.long=head_tail"), why
+    limit = math.ceil(took / 500) * 500
+    why = f"if {took:,.0f} ms are fast enough for you; only the ServeCheck and what follows run"
+    yield _again(config, started, f"serve_check.max_ms={limit}"), why
+
+
+def _to_learn_better(config: Config, started: Started, summary: Summary) -> Iterator[Step]:
     if not without_encoder(summary.kind, summary.task):  # neither more epochs nor the best of them would change that
         yield from _other_epochs(config, started, summary)
     if config.model.checkpoint is None and config.task != "translation":
@@ -77,12 +107,6 @@ def _after_a_refusal(config: Config, started: Started, summary: Summary) -> Iter
     if examples < _FEW_EXAMPLES:
         yield "", f"more labelled examples: {examples:,} are few to learn from"
     yield from _lower_thresholds(config, started, summary)
-    if config.tracking.enabled and summary.baseline.get("pushed"):
-        yield f"{program('bertline')} compare --last 2{_elsewhere(config)}", "what differs from the run before"
-    if config.tracking.enabled:
-        purpose = "a page with the examples that it gets wrong"
-        yield f"{program('bertline')} report --last{_elsewhere(config)}", purpose
-    yield f"{program('bertline')} run --help", "all that a run can be told; `bertline settings` lists every setting"
 
 
 def _rare_class(config: Config, started: Started, summary: Summary) -> Iterator[Step]:
@@ -122,7 +146,7 @@ def _lower_thresholds(config: Config, started: Started, summary: Summary) -> Ite
     """A threshold that what was measured reaches, for each that was missed; none that an answer without a look at the text
     would reach as well."""
     verdict = _verdict(summary)
-    if verdict is None or (summary.serve_check and not summary.serve_check["blessed"]):
+    if verdict is None:
         return
     lower = verdict.less_is_better or ()
     for name, threshold in config.evaluation.thresholds.items():

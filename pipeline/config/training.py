@@ -90,7 +90,8 @@ class TrainingConfig(Frozen):
     """Numbers that a step computes with; weights, and the exported model, are float32 in any case. `auto` is bfloat16 on
     GPUs that have it, and else float32."""
     gradient_checkpointing: bool = False
-    """Compute each encoder layer a second time for its gradients instead of keeping it: less memory, more time."""
+    """Compute each encoder layer a second time for its gradients instead of keeping it: less memory, more time. Chosen so
+    where long texts are read in windows and a part of a batch would keep more than 3 GB."""
     probe: bool | None = None
     """Before a checkpoint's encoder is fine-tuned, learn a linear model on its frozen vectors, which takes seconds: it
     chooses the pooling, initialises the head, and is what is exported if fine-tuning does not beat it. By default where the

@@ -85,6 +85,24 @@ def test_where_no_epoch_is_better_the_probe_is_what_is_left(tmp_path):
     np.testing.assert_array_equal(result.model.head.kernel, begun(CONTEXT).head.kernel)
 
 
+@pytest.mark.parametrize(("scores", "steps"), [([1.0], 0), ([0.5, 1.0], 4)])
+def test_nothing_is_trained_that_could_not_be_measured_as_better(tmp_path, scores, steps):
+    """The end is where every score is the best there is: at the start, or after an epoch."""
+    left = iter(scores)
+
+    def score(model):
+        return {"accuracy": 1.0, "matthews": next(left)}
+
+    chosen = settings(keep="best", best_by="matthews", buckets=(20,), learning_rate=1e-3)
+    result = train(
+        lambda: begun(CONTEXT), TASK, chosen, rows(64), rows(64, 1), checkpoint_folder=tmp_path, score=score,
+        start_counts=True, ends_at_best=True,
+    )  # fmt: skip
+    assert (result.steps, result.unbeatable) == (steps, True)
+    if not steps:
+        np.testing.assert_array_equal(result.model.head.kernel, begun(CONTEXT).head.kernel)
+
+
 def test_where_an_epoch_is_better_it_is_left(tmp_path):
     good = settings(epochs=6, keep="best", buckets=(20,), learning_rate=1e-2)
     result = train(build, TASK, good, rows(96), rows(96), checkpoint_folder=tmp_path, start_counts=True)

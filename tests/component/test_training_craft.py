@@ -1,5 +1,6 @@
 """The options of a training, each against what it promises; every one of them survives a kill exactly."""
 
+import time
 from dataclasses import replace
 
 import keras
@@ -16,7 +17,7 @@ from models.encoder import Encoder, EncoderSize
 from models.optimizer import Optimizer
 from models.precision import dtype_policy
 from models.recompute import recompute_layers
-from models.steps import evaluator, step_function
+from models.steps import _accumulated, evaluator, step_function
 from models.training import train
 from pipeline.config import TrainingConfig
 from pipeline.errors import BertlineError
@@ -179,6 +180,28 @@ def test_parts_count_by_the_weights_of_their_rows():
     assert found[0][0] == pytest.approx(float(tf.reduce_sum(batch["weight"] * TASK.loss(logits, batch))), abs=1e-6)
     assert found[1][0] == pytest.approx(found[0][0], abs=1e-6)
     assert_close(found[1][1], found[0][1], atol=1e-6, rtol=0)
+
+
+def test_a_part_begins_when_the_one_before_is_through():
+    """Two of them at once would take the memory that parts are there to save."""
+    seen = []
+
+    def look(weights):
+        for _ in range(2):
+            seen.append(float(weights[0]))
+            time.sleep(0.05)
+        return weights
+
+    def gradients(part):
+        looked = tf.numpy_function(look, [part["weight"]], tf.float32, stateful=False)  # stateful ones wait in any case
+        return [tf.reduce_sum(looked)], tf.zeros(2)
+
+    @tf.function(autograph=False)
+    def step(weights):
+        return _accumulated(gradients, {"weight": weights}, 4)
+
+    (total,), _ = step(tf.range(4.0))
+    assert seen == [0, 0, 1, 1, 2, 2, 3, 3] and float(total) == 6
 
 
 def test_parts_have_to_be_equal():

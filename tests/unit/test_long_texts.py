@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 from explained_models import explainer_of
 
+from components import recipe
 from models import inputs, pooled, probing
 from models.encoder import Encoder, EncoderSize
 from models.explaining.request import Request
@@ -23,7 +24,8 @@ from models.task import Context, get_task
 from models.text import TextEncoder
 from models.training import train
 from models.vocabulary import SPECIAL_PIECES
-from pipeline.config import TEXT_KEYS, TextConfig, TrainingConfig, task_names
+from pipeline.config import TEXT_KEYS, ModelConfig, TextConfig, TrainingConfig, task_names
+from pipeline.config.training import RECIPE
 from pipeline.errors import BertlineError
 from pipeline.new.guess import CHOOSE_LONG
 from serving.signatures import ServedModel
@@ -265,6 +267,27 @@ def test_a_batch_of_windows_is_worked_through_in_equal_parts_on_each_device():
         TrainingConfig(batch_size=batch_size, accumulate=parts)
     assert (parts_of_windows(32, 8, 128, 1), parts_of_windows(48, 5, 128, 4), parts_of_windows(2, 64, 512, 1)) == (8, 4, 2)
     assert parts_of_windows(16, 8, 512, 1) == 16, "of a window of 512 tokens fewer fit into memory"
+
+
+@pytest.mark.parametrize("way", ["cut", "windows"])
+def test_only_a_training_on_windows_computes_layers_twice_and_is_over_once_all_is_right(vocab, monkeypatch, way):
+    asked = []
+
+    def too_much(tokens, seq_len, size):
+        asked.append((tokens, seq_len))
+        return True
+
+    monkeypatch.setattr(recipe, "keeps_too_much", too_much)
+    model, rows = ModelConfig(layers=1, hidden=8, heads=2, intermediate=8), inputs.Corpus(np.zeros(60), np.arange(61), {})
+
+    def prepared(**training):
+        settings, size = TrainingConfig(**training), EncoderSize(vocab_size=30, layers=1, hidden=8, heads=2, intermediate=8)
+        return recipe.prepare(TASK, context_of(vocab, way), model, settings, lambda: Encoder(size), rows, evaluated=20)
+
+    found, given = prepared(recipe=RECIPE), prepared(epochs=3, keep="best")
+    assert found.settings.gradient_checkpointing is found.ends_at_best is (way == "windows")
+    assert not given.ends_at_best, "who gives the epochs gets them"
+    assert asked == ([(12 * SEQ_LEN, SEQ_LEN), (24 * SEQ_LEN, SEQ_LEN)] if way == "windows" else [])
 
 
 def test_a_way_that_a_task_does_not_have_is_refused_by_name():

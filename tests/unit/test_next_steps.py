@@ -163,6 +163,17 @@ def test_a_rare_class_that_is_overlooked_is_told_with_what_helps(here, recall, t
     assert any("more labelled examples of 'late'" in why for _, why in steps) is (recall < 0.5)
 
 
+@pytest.mark.parametrize(("words", "shorter"), [(300, True), (20, False)])
+def test_a_model_that_answers_too_slowly_is_to_be_faster_and_not_better(here, words, shorter):
+    summary = pushed(texts={"text": ["word " * words] * 3}, serve_check={"blessed": False, "median_ms": 1510.4})
+    summary.blessed, summary.pushed_version, summary.rows = False, None, {"train": 54}
+    given = commands(config_of(), summary)
+    assert given[0].endswith("run 'my config.yaml'"), "as it is: the machine may have been busy"
+    assert any("serve_check.max_ms=2000" in command for command in given)
+    assert any("text.long=head_tail" in command for command in given) is shorter
+    assert not any("epochs" in command or "thresholds" in command or not command for command in given)
+
+
 def test_a_run_whose_model_was_withdrawn_suggests_nothing(here):
     assert commands(config_of(), summary_of(blessed=True, withdrawn_version=2)) == []
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from models.recipe import choose
+from models.encoder_size import EncoderSize
+from models.recipe import cannot_be_beaten, choose, keeps_too_much
 from models.task import get_task
 from pipeline.config import TrainingConfig
 from pipeline.config.training import RECIPE
@@ -93,3 +94,36 @@ def test_the_first_threshold_names_what_the_best_epoch_is_chosen_by():
     own = {"evaluation": {"thresholds": {"matthews": 0.2}}, "training": {"best_by": "f1"}}
     apply_recipe(own)
     assert own["training"]["best_by"] == "f1"
+
+
+def test_layers_are_computed_twice_where_windows_would_keep_too_much():
+    def size(layers, hidden):
+        return EncoderSize(vocab_size=30, layers=layers, hidden=hidden, heads=12, intermediate=4 * hidden)
+
+    assert not keeps_too_much(8 * 512, 512, size(6, 384)), "measured: 2.7 GB"
+    assert keeps_too_much(16 * 512, 512, size(6, 384)) and keeps_too_much(8 * 512, 512, size(12, 768))
+    assert not keeps_too_much(32 * 128, 128, size(6, 384)), "shorter windows have fewer weights"
+
+
+@pytest.mark.parametrize(
+    ("last", "so"),
+    [
+        ({"eval_accuracy": 1.0, "eval_f1": 1.0}, True),
+        ({"eval_accuracy": 1.0, "eval_f1": 0.98}, False),
+        ({"eval_accuracy": 1.0, "eval_f1": float("nan")}, False),
+        ({}, False),
+    ],
+)
+def test_what_is_right_by_every_score_of_the_last_epoch_cannot_be_beaten(last, so):
+    history = [
+        {"eval_loss": 0.1, "eval_f1": 0.5, "step": 4},
+        {"eval_loss": 0.4, **last, "step": 8},
+        {"loss": 0.2, "step": 9},
+    ]
+    assert cannot_be_beaten(get_task("classification"), history) is so
+    assert not cannot_be_beaten(get_task("classification"), [])
+
+
+def test_a_correlation_of_1_can_be_beaten():
+    measured = [{"eval_loss": 0.1, "eval_accuracy": float("nan"), "eval_pearson": 1.0, "eval_spearman": 1.0}]
+    assert not cannot_be_beaten(get_task("regression"), measured)
