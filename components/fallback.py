@@ -78,7 +78,7 @@ def better_one(
     task, name = answered_by(trained.task, model), without_encoder(TF_IDF, trained.task.name)
     rows = partial(_batches, records, task, context)
     value, of_encoder = _measured(task, context, model, rows)[metric], float(record[f"eval_{metric}"])
-    lower = metric == "loss" or task.metrics[metric].better == "lower"
+    lower = metric == "loss" or task.evaluation.metrics[metric].better == "lower"
     ahead = of_encoder - value if lower else value - of_encoder
     if not (ahead > _EQUAL or (math.isnan(of_encoder) and not math.isnan(value))):
         told = f"fallback {name} is not better: {metric} {value:.4f}, against {of_encoder:.4f} of the encoder"
@@ -117,12 +117,16 @@ def _measured(
     task: Task, context: Context, model: TfIdfModel, rows: Callable[[], Iterable[Tensors]]
 ) -> Mapping[str, float]:
     """The metrics that are measured after an epoch, with `loss` and `accuracy`."""
-    weight = next(iter(task.outputs.values())).weight
+    weight = next(iter(task.evaluation.outputs.values())).weight
 
     def judge(features: Tensors) -> Tensors:
         batch = padded(expanded(task, features, context))
-        outputs = task.ask(model, batch, context)
-        return {"loss": task.loss(outputs, batch), "accuracy": task.correct(outputs, batch), **task.targets(features)}
+        outputs = task.serving.predict(model, batch, context)
+        return {
+            "loss": task.objective.loss(outputs, batch),
+            "accuracy": task.objective.accuracy(outputs, batch),
+            **task.evaluation.targets(features),
+        }
 
     judged = traced_once(judge)
     sums = np.zeros(3)

@@ -39,7 +39,7 @@ from models.pooled import as_chosen
 from models.positive import Positive, choose_positive
 from models.skew import class_counts, class_weights
 from models.task import Context, Task, Tensors, expanded, get_task
-from models.tasks.pretraining import PHASE
+from models.tasks.graphs.pretraining import PHASE
 from models.text import TextEncoder
 from models.tuning import check_deciding
 from pipeline.config import (
@@ -160,18 +160,18 @@ def train_and_export(
         crf=model.crf,
         deciding=deciding,
         translation=translation,
-        target=target if task.label == "text" else None,
+        target=target if task.preprocessing.label == "text" else None,
     )
 
     def as_read(features: Tensors) -> Tensors:
         return as_chosen(features, context) if was_open else features
 
     def corpus(files: Sequence[str], for_training: bool) -> inputs.Corpus:
-        prepare = task.prepare(context, for_training) if task.prepare else None
+        prepare = task.preprocessing.prepare(context, for_training) if task.preprocessing.prepare else None
         read = inputs.read_corpus(
             files, feature_spec, lambda features: expanded(task, as_read(features), context, training=True)
         )
-        return replace(read, prepare=prepare, counted=task.counted)
+        return replace(read, prepare=prepare, counted=task.objective.counted_key)
 
     @cache  # asked for after each epoch; the rows that are learned from are in memory too
     def held_out() -> list[Tensors]:
@@ -183,7 +183,7 @@ def train_and_export(
     if looked_for:
         context = replace(context, positive=looked_for.name)
         events.emit(events.Note(f"positive class {looked_for.name!r}  ({looked_for.why})"))
-    if settings.class_weights and task.weigh and task.class_key:
+    if settings.class_weights and task.objective.class_weights and task.objective.class_key:
         train_rows = weighed(task, train_rows, settings.class_weights, labels)
     eval_rows = corpus(eval_files, False)
 
@@ -213,8 +213,8 @@ def train_and_export(
     chosen = Candidate(task, result.model, held_out)
     if fallback_by and has_fallback(task.name, len(columns)):
         chosen = better_one(chosen, context, result, (*fallback_by, settings.best_by), raw_train_files, raw_files)
-    if task.tune:
-        context = replace(context, tuned=task.tune(chosen.model, context, chosen.rows()))
+    if task.evaluation.tune:
+        context = replace(context, tuned=task.evaluation.tune(task, chosen.model, context, chosen.rows()))
         for what, value in context.tuned.items():
             events.emit(events.Note(f"{what} {value:.4f}, tuned on the held-out rows"))
     card = {
@@ -223,8 +223,8 @@ def train_and_export(
         **chosen.card,
         "labels": list(labels),
         # What a caller names the texts, and the columns that they had in the training files.
-        "text_keys": list(task.input_names or columns),
-        "columns": dict(zip(task.input_names or columns, columns.values(), strict=True)),
+        "text_keys": list(task.preprocessing.input_names or columns),
+        "columns": dict(zip(task.preprocessing.input_names or columns, columns.values(), strict=True)),
         "tuned": dict(context.tuned),
         **({"positive": looked_for.name, "positive_why": looked_for.why} if looked_for else {}),
         "text": text.model_dump(exclude={"vocab", "target_vocab"}),
@@ -244,21 +244,21 @@ def train_and_export(
 
 def positive_of(task: Task, rows: inputs.Corpus, labels: Sequence[str], given: str | None) -> Positive | None:
     """The positive class of a task that answers one of two; none of any other."""
-    if not any(metric.classes == 2 for metric in task.metrics.values()):
+    if not any(metric.classes == 2 for metric in task.evaluation.metrics.values()):
         return None
     return choose_positive(labels, counts_of(task, rows, labels).tolist(), given)
 
 
 def counts_of(task: Task, rows: inputs.Corpus, labels: Sequence[str]) -> np.ndarray:
     """Training examples of each class."""
-    return class_counts({**rows.targets, **rows.others}[str(task.class_key)], len(labels))
+    return class_counts({**rows.targets, **rows.others}[str(task.objective.class_key)], len(labels))
 
 
 def weighed(
     task: Task, rows: inputs.Corpus, setting: Literal["balanced"] | Mapping[str, float], labels: Sequence[str]
 ) -> inputs.Corpus:
     """The rows, with what each class weighs in the loss."""
-    weigh, prepare = task.weigh, rows.prepare
+    weigh, prepare = task.objective.class_weights, rows.prepare
     counts = counts_of(task, rows, labels)
     weights = class_weights(setting, counts, labels)
     shown = ", ".join(f"{label} {weight:.3g}" for label, weight in list(zip(labels, weights, strict=True))[:_SHOWN])
@@ -290,11 +290,11 @@ def phases_of(
 
 def make_model(task: Task, context: Context, model: ModelConfig, seed: int) -> Any:
     """The task's model on the configured encoder, with the checkpoint's heads where the task has the same."""
-    of_task = task.make_encoder
+    of_task = task.model.make_encoder
     encoder = of_task(model, context, seed) if of_task else make_encoder(model, context.text.vocab_size, seed)
-    made = task.build(encoder, context, model.dropout, seed)
-    if model.checkpoint and task.take_heads:
-        for note in task.take_heads(made, checkpoints.load_heads(at_hand(model.checkpoint))):
+    made = task.model.build(encoder, context, model.dropout, seed)
+    if model.checkpoint and task.model.take_heads:
+        for note in task.model.take_heads(made, checkpoints.load_heads(at_hand(model.checkpoint))):
             events.emit(events.Note(note))
     return made
 

@@ -79,7 +79,9 @@ def create_pipeline(
     check_training(task, config.training, config.model.crf)
     check_metrics(as_learned(task, config.pretraining), config.evaluation, len(config.data.labels))
     check_deciding(config.task, config.evaluation, len(config.data.labels))
-    files = check_inputs(config.data, config.evaluation.slices, list(task.list_keys)) if place.sees_data else []
+    files = (
+        check_inputs(config.data, config.evaluation.slices, list(task.preprocessing.list_keys)) if place.sees_data else []
+    )
     task_module = f"models.tasks.{config.task}"
     slices = json.dumps(list(config.evaluation.slices))
     # Which of two classes is looked for is no question of reading.
@@ -93,8 +95,8 @@ def create_pipeline(
         inputs=digests.data,
         code=code_fingerprint("components.ingest.component"),
         quarantine_path=place.quarantine,
-        label=task.label or "class",
-        lists=json.dumps(list(task.list_keys)),
+        label=task.preprocessing.label or "class",
+        lists=json.dumps(list(task.preprocessing.list_keys)),
         **{name: at_run[name] for name in FILES_AT_RUN if name in at_run},
     ).with_id("Ingest")
     examples = ingest.outputs["examples"]
@@ -108,8 +110,8 @@ def create_pipeline(
         # A step gets only what changes its result: allowing anomalies must not train the model again.
         validation=config.validation.model_dump_json(exclude={"allow_anomalies"}),
         slices=slices,
-        label=task.label or "class",
-        lists=json.dumps(dict(task.list_keys)),
+        label=task.preprocessing.label or "class",
+        lists=json.dumps(dict(task.preprocessing.list_keys)),
         code=code_fingerprint("components.validation"),
     ).with_id("Schema")
     validator = DataGate(
@@ -124,7 +126,7 @@ def create_pipeline(
         examples=examples,
         text=config.text.model_dump_json(exclude=_OF_LENGTH),
         text_keys=json.dumps(text_keys),
-        target_keys=json.dumps(["label"] if task.label == "text" else []),
+        target_keys=json.dumps(["label"] if task.preprocessing.label == "text" else []),
         vocab_digest=digests.vocab,
         code=code_fingerprint("components.vocabulary"),
     ).with_id("Vocabulary")
@@ -162,12 +164,12 @@ def create_pipeline(
             "positive": config.data.positive,
             # Only of tasks that decide by it, so that no other is trained again.
             "deciding": config.evaluation.model_dump_json(include=set(DecisionConfig.model_fields))
-            if task.decides
+            if task.serving.decides
             else "{}",
             "model": config.model.model_dump_json(),
             "training": config.training.model_dump_json(exclude={"fallback"}),
             "pretraining": config.pretraining.model_dump_json() if pairs else "{}",
-            "translation": config.translation.model_dump_json() if task.label == "text" else "{}",
+            "translation": config.translation.model_dump_json() if task.preprocessing.label == "text" else "{}",
             **({"fallback_by": compared} if (compared := fallback_by(config)) else {}),
             "samples": config.serve_check.samples,
             "checkpoints": place.checkpoints,

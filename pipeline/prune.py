@@ -122,7 +122,7 @@ def prune_at(place: Place, request: Request, config: Config) -> PruneReport:
         model=str(place.folder),
         digest=digest,
         metric=metric,
-        better=heads.task.metrics[metric].better,
+        better=heads.task.evaluation.metrics[metric].better,
         rows=len(records),
         heads_before=heads.count,
     )

@@ -137,7 +137,7 @@ def _search(request: Request, config: Config, at: Stage) -> SearchReport:
 def _empty_report(config: Config) -> SearchReport:
     from models.task import get_task
 
-    metrics = get_task(config.task).metrics
+    metrics = get_task(config.task).evaluation.metrics
     metric = config.search.metric or next(iter(config.evaluation.thresholds))
     if metric not in metrics:
         known = list(metrics)

@@ -50,7 +50,7 @@ def with_seed(config: Config, seed: int) -> Config:
 
 def _run(config: Config, study: Study, at: Stage, again_from: str | None) -> None:
     metric = next(iter(config.evaluation.thresholds))
-    better = get_task(config.task).metrics[metric].better
+    better = get_task(config.task).evaluation.metrics[metric].better
     runs, evidence, summaries = [], {}, {}
     for number, seed in enumerate(config.seeds):
         at.console.print(f"[bold]seed {seed}[/]  ({number + 1} of {len(config.seeds)})")

@@ -41,7 +41,9 @@ def kind_of(signature: Signature) -> Kind[Any]:
         return fitting[0]
     shown = f"takes {', '.join(sorted(signature.inputs))} and gives {', '.join(sorted(signature.outputs))}"
     if fitting:
-        names = " or ".join("/".join(kind.tasks) or kind.call for kind in fitting)
+        from models.task import tasks_with  # which a client needs for nothing else
+
+        names = " or ".join("/".join(tasks_with(kind)) or kind.call for kind in fitting)
         raise UnknownKindError(f"its signature {shown}, which may be {names}")
     raise UnknownKindError(f"its signature {shown}, which is none of a task of this line")
 

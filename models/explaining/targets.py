@@ -15,7 +15,7 @@ from models import bi_encoder, crf, tags
 from models.explaining.exported import ONLY
 from models.explaining.target import Answered, Outputs, Target, known, log_odds
 from models.joiner import JOINER
-from models.tasks import tagging
+from models.tasks.graphs import tagging
 from models.vocabulary import CONTINUATION
 from pipeline.errors import BertlineError
 

@@ -220,9 +220,10 @@ def test_several_labels_and_numbers_have_a_fallback_that_answers_as_the_baseline
     chosen = better_one(trained, context, result, ("loss",), *splits)
     assert chosen is not trained and chosen.card["kind"] == "tf-idf" and "loss 0." in chosen.why
     features = next(iter(chosen.rows()))
-    output = next(iter(described.outputs.values()))
-    found = described.measure(described.ask(chosen.model, padded(features), context), padded(features), context)
-    right = described.targets(features)[output.label].numpy()
+    output = next(iter(described.evaluation.outputs.values()))
+    answered = described.serving.predict(chosen.model, padded(features), context)
+    found = described.evaluation.measure(answered, padded(features), context)
+    right = described.evaluation.targets(features)[output.label].numpy()
     if task == "multilabel":
         given = found[output.prediction].numpy()
         assert ((given > 0.5) == right).mean() > 0.9 and given[:, 2].min() > 0.999 and given[:, 4].max() < 0.001

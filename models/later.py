@@ -1,0 +1,53 @@
+"""Names of modules that are imported when they are used, so that a task can be declared without TensorFlow."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+
+def later(*modules: str, counts: bool = True) -> Any:
+    """Stand for modules, as `import` would bind them: one, or as many as there are names.
+
+    Whatever is taken of them is a `Deferred`, which a `Part` resolves when its field is read.
+
+    Args:
+      counts: whether the code of the modules counts for the cache keys of steps that import this one
+        (`pipeline/source_code.py` reads it here). What only tells of results, as their wording, counts for the steps that
+        import it themselves.
+    """
+    found = tuple(map(_Module, modules))
+    return found if len(found) > 1 else found[0]
+
+
+@dataclass(frozen=True)
+class Deferred:
+    """A name of a module that is not imported yet."""
+
+    module: str
+    name: str
+
+    def resolve(self) -> Any:
+        return getattr(importlib.import_module(self.module), self.name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.resolve()(*args, **kwargs)
+
+
+class Part:
+    """A dataclass whose fields may be given as `Deferred`; who reads a field gets what is meant by it."""
+
+    def __getattribute__(self, name: str) -> Any:
+        value = object.__getattribute__(self, name)
+        return value.resolve() if isinstance(value, Deferred) else value
+
+
+class _Module:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Deferred:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Deferred(self._name, name)
