@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from components import events
 from components.baselines.data import FEWEST_EXAMPLES, read_examples
-from components.baselines.layers import lesson
+from components.baselines.layers import Lesson
 from models.held_out import scorer, traced_once
 from models.inputs import padded
 from models.kinds import ENCODER, TF_IDF, without_encoder
@@ -92,7 +92,7 @@ def better_one(
 def _learned(task: Task, context: Context, files: Sequence[str]) -> TfIdfModel | None:
     """None where there is nothing to learn, or too much to export."""
     read = read_examples(files, raw_features(task, context.text_keys))
-    found = lesson(task.name, read, context.labels)
+    found: Lesson | None = task.model.fallback.lesson(read, context.labels) if task.model.fallback else None
     texts = found.examples.texts(context.text_keys[0]) if found else []
     vocabulary = learn([texts])
     if found is None or vocabulary is None:

@@ -147,7 +147,7 @@ def train_and_export(
         none.
       samples: how many of `raw_files`.
     """
-    check_deciding(task.name, deciding, len(labels))
+    check_deciding(task, deciding, len(labels))
     was_open = left_open(task, text)
     text, why_long = decide_long(task, text, len(columns), train_files, feature_spec, xla=settings.xla)
     encoder = TextEncoder.from_config(vocab_path, text)

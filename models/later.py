@@ -14,8 +14,8 @@ def later(*modules: str, counts: bool = True) -> Any:
 
     Args:
       counts: whether the code of the modules counts for the cache keys of steps that import this one
-        (`pipeline/source_code.py` reads it here). What only tells of results, as their wording, counts for the steps that
-        import it themselves.
+        (`pipeline/source_code.py` reads it here). What one step alone does by it, as its baselines, does not; it is in
+        the step's key by `Part.modules`.
     """
     found = tuple(map(_Module, modules))
     return found if len(found) > 1 else found[0]
@@ -41,6 +41,16 @@ class Part:
     def __getattribute__(self, name: str) -> Any:
         value = object.__getattribute__(self, name)
         return value.resolve() if isinstance(value, Deferred) else value
+
+    def has(self, name: str) -> bool:
+        """Whether a field is given, without importing what it names."""
+        return vars(self)[name] is not None
+
+    def modules(self) -> list[str]:
+        """Those that its fields are in which are named for later."""
+        values = vars(self).values()
+        own = {value.module for value in values if isinstance(value, Deferred)}
+        return sorted(own.union(*(value.modules() for value in values if isinstance(value, Part))))
 
 
 class _Module:

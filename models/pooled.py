@@ -14,7 +14,7 @@ from models.inputs import OF_TOKENS
 from models.packing import Sliding
 from models.places import tokens_of
 from models.task import Context, Tensors
-from pipeline.config import Long, Pooling
+from pipeline.config import Pooling
 
 PAIR: Pooling = "pair"
 TOGETHER: tuple[Pooling, ...] = ("pooler", "cls", "mean")
@@ -23,8 +23,6 @@ WINDOWS_AT_ONCE = 64
 """That are read together where nothing is learned: as many as the evaluator has examples at once, by memory."""
 TOKENS_AT_ONCE = 8192
 """That these have at most: fewer windows are read together where each is long."""
-LONG: tuple[Long, ...] = ("auto", "cut", "head_tail", "windows")
-"""The ways in which a long text may be read."""
 
 
 def request(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:

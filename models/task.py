@@ -13,8 +13,10 @@ from models.score_families import family_of
 from models.task_parts import (
     LABELS,
     MISSING,
+    Configuration,
     Context,
     Evaluation,
+    Fallback,
     Inspection,
     Metric,
     Model,
@@ -22,28 +24,23 @@ from models.task_parts import (
     Output,
     Preprocessing,
     Raw,
+    Recognition,
     Serving,
     Signature,
     Tensors,
 )
-from pipeline.config import CHOICES, PretrainingConfig
+from pipeline.config import CHOICES, PretrainingConfig, task_names
 from pipeline.errors import BertlineError
 
 if TYPE_CHECKING:  # so that not every step that knows its task runs again when the code of these sections changes
     from pipeline.config import Pooling, TrainingConfig
 
 __all__ = [
-    "LABELS", "MISSING", "Context", "Evaluation", "Inspection", "Metric", "Model", "Objective", "Output", "Preprocessing",
-    "Raw", "Serving", "Signature", "Task", "Tensors", "as_learned", "check_label", "check_test", "check_texts",
-    "check_training", "expanded", "get_task", "kind_for", "raw_features", "tasks_with",
+    "LABELS", "MISSING", "Configuration", "Context", "Evaluation", "Fallback", "Inspection", "Metric", "Model",
+    "Objective", "Output", "Preprocessing", "Raw", "Recognition", "Serving", "Signature", "Task", "Tensors",
+    "as_learned", "check_label", "check_test", "check_texts", "check_training", "expanded", "get_task", "is_task",
+    "kind_for", "raw_features", "tasks_with",
 ]  # fmt: skip
-
-
-BUILT_IN = (
-    "answering", "choice", "classification", "matching", "multilabel", "pretraining", "regression", "similarity",
-    "tagging", "translation",
-)  # fmt: skip
-"""Tasks of this package, each a file in `models/tasks/`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +60,7 @@ class Task(Part):
     serving: Serving
     inspection: Inspection | None = None
     """Without it, answers are not explained."""
+    config: Configuration = Configuration()
 
 
 def raw_features(task: Task, text_keys: Sequence[str]) -> dict[str, Raw]:
@@ -150,6 +148,11 @@ def check_training(task: Task, training: TrainingConfig, crf: bool) -> None:
         )
 
 
+def is_task(name: object) -> bool:
+    """Whether a task of this name is known here; a model may be of one that is not."""
+    return name in task_names()
+
+
 def get_task(name: str) -> Task:
     return importlib.import_module(f"models.tasks.{name}").TASK
 
@@ -160,7 +163,7 @@ def kind_for(task: str, signature: str | None = None) -> Kind[Any] | None:
     >>> kind_for("tagging") is TAGGED, kind_for("matching", "embed") is EMBEDDED, kind_for("tagging", "other")
     (True, True, None)
     """
-    if task not in BUILT_IN:
+    if not is_task(task):
         return None
     serving = get_task(task).serving
     if signature is None:
@@ -174,4 +177,4 @@ def tasks_with(response: Kind[Any]) -> list[str]:
     >>> tasks_with(SIMILAR)
     ["matching", "similarity"]
     """
-    return [name for name in BUILT_IN if get_task(name).serving.response is response]
+    return [name for name in task_names() if get_task(name).serving.response is response]

@@ -6,7 +6,7 @@ A field that is a function may be given as `later(…)` names it; see `models/la
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -113,6 +113,16 @@ class Preprocessing(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Fallback(Part):
+    """A linear model over TF-IDF, which is pushed where an encoder from scratch is worse (`training.fallback`)."""
+
+    name: str
+    """What is learned over TF-IDF, as `ridge regression`."""
+    lesson: Callable[[Any, Sequence[str]], Any]
+    """(examples, labels) -> what there is to learn of them, see `components/baselines/layers.py`."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Model(Part):
     """What is trained."""
 
@@ -126,9 +136,16 @@ class Model(Part):
     heads: Callable[[Any], dict[str, Any]] | None = None
     """(model) -> its head's weights under Hugging Face's names, where the encoder itself is a result that others start
     from: it is then left beside the served model as a checkpoint, with these."""
+    fallback: Fallback | None = None
+    """What may take the place of an encoder that was trained from scratch, for examples of one text."""
     take_heads: Callable[[Any, Mapping[str, Any]], list[str]] | None = None
     """(model, a checkpoint's heads as `checkpoints.load_heads` gives them) -> takes over those that the task has too, and
     says in sentences what became of them."""
+
+    @property
+    def starts_from_scratch(self) -> bool:
+        """Whether it does as a rule: it has an encoder of its own, or the encoder itself is the result."""
+        return self.has("make_encoder") or self.has("heads")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,6 +217,13 @@ class Evaluation(Part):
     tune: Callable[[Task, Any, Context, Iterable[Tensors]], dict[str, float]] | None = None
     """(task, trained model, context, features of the evaluation examples) -> numbers that are chosen after the training.
     They become `Context.tuned`, and stand in the model's metadata."""
+    outcomes: Callable[[Any], Iterable[Any]] | None = None
+    """(the evaluation examples with the model's answers) -> of each what was expected and answered, in words, and how bad
+    that is (`components/held_out/outcomes.py`). Without it, mistakes are not shown."""
+    plots: Callable[[Any], Mapping[str, Any]] | None = None
+    """(the same) -> figures by the names of their files."""
+    baselines: Callable[[Any], Iterator[Any]] | None = None
+    """(training and evaluation examples) -> simple ways to answer, learned in seconds (`components/baselines`)."""
 
 
 def _one_pass(model: Any, batch: Mapping[str, Any], context: Context) -> Any:
@@ -257,6 +281,13 @@ def _heads_of_encoder(model: Any) -> dict[str, list[list[int]]]:
 class Inspection(Part):
     """How a model is looked into to explain its answers, see `models/explaining`. By default it has BERT's encoder."""
 
+    target: Callable[[Any], list[Any]]
+    """(what was asked and answered) -> what of the answer is explained, see `models/explaining/targets.py`."""
+    by_label: bool = True
+    """Whether another answer than the given one can be asked for (`--label`)."""
+    by_word: bool = False
+    """Whether one word's part of the answer can be (`--word`)."""
+
     vectors: Callable[[Any], Any] = staticmethod(_token_vectors)
     """(model) -> the layer that turns token ids into vectors, and takes vectors in their place."""
     attend: Callable[[Any, Mapping[str, Any]], dict[str, list[Any]]] = staticmethod(_attention_of_encoder)
@@ -267,3 +298,31 @@ class Inspection(Part):
     writes: bool = False
     """Whether the model answers token by token; what it wrote is then `target_ids` of a batch that it is looked into with,
     and its signature `align` gives the `target_pieces`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recognition(Part):
+    """Which data `bertline new` takes for this task's, and what it then writes (`pipeline/new`)."""
+
+    table: Callable[[Any], Any] | None = None
+    """(table) -> a guess at the config; None where its examples are not of this task."""
+    precedence: int = 100
+    """Tasks are tried in this order; the first that fits is taken."""
+    only_asked: bool = False
+    """Whether it fits data of another task as well, and is taken only where it is named."""
+    formats: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    """Formats that only this task is learned from: (source, file, data) -> a guess."""
+
+
+def _no_defaults(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration(Part):
+    """What a config of this task begins with."""
+
+    defaults: Callable[[Mapping[str, Any]], Mapping[str, Any]] = staticmethod(_no_defaults)
+    """(the config as it was written) -> section -> settings that hold where it says nothing else."""
+    recognition: Recognition | None = None
+    """Without it, `bertline new` never proposes the task."""

@@ -78,7 +78,7 @@ def create_pipeline(
     check_test(task, config.data.test)
     check_training(task, config.training, config.model.crf)
     check_metrics(as_learned(task, config.pretraining), config.evaluation, len(config.data.labels))
-    check_deciding(config.task, config.evaluation, len(config.data.labels))
+    check_deciding(task, config.evaluation, len(config.data.labels))
     files = (
         check_inputs(config.data, config.evaluation.slices, list(task.preprocessing.list_keys)) if place.sees_data else []
     )
@@ -132,7 +132,7 @@ def create_pipeline(
     ).with_id("Vocabulary")
     # What is learned from: the rows themselves, or, of documents, pairs of sentences.
     learned, learned_schema, pairs = examples, schema.outputs["schema"], []
-    if config.task == "pretraining":
+    if task.preprocessing.number_keys:
         sentence_pairs = SentencePairs(
             examples=examples,
             vocabulary=vocabulary.outputs["vocabulary"],
@@ -174,7 +174,7 @@ def create_pipeline(
             "samples": config.serve_check.samples,
             "checkpoints": place.checkpoints,
             "checkpoint_digest": digests.checkpoint,
-            "code": code_fingerprint("components.trainer", task_module),
+            "code": code_fingerprint("components.trainer", task_module, *task.model.modules()),
         },
         **{name: at_run[name] for name in TRAINING_AT_RUN if name in at_run},
     ).with_id("Trainer")
@@ -185,7 +185,7 @@ def create_pipeline(
         settings=config.evaluation.model_dump_json(),
         pretraining=config.pretraining.model_dump_json(include={"next_sentence"}),
         destination=place.destination,
-        code=code_fingerprint("components.evaluator", task_module),
+        code=code_fingerprint("components.evaluator", task_module, *task.evaluation.modules()),
     ).with_id("Evaluator")
     checks, served = [], {}
     if push and config.serve_check.enabled:

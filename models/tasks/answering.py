@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from models.answers import SPAN_ANSWER
 from models.later import later
-from models.task import Evaluation, Inspection, Metric, Model, Objective, Output, Preprocessing, Serving, Task
+from models.task import (
+    Configuration,
+    Evaluation,
+    Inspection,
+    Metric,
+    Model,
+    Objective,
+    Output,
+    Preprocessing,
+    Recognition,
+    Serving,
+    Task,
+)
 from pipeline.config import TEXT_KEYS
 
 if TYPE_CHECKING:
     from models.tasks.graphs import answering as graph
 else:
     graph = later("models.tasks.graphs.answering")
+baselines = later("components.baselines.answering", counts=False)
+outcomes = later("components.held_out.outcomes", counts=False)
+targets = later("models.explaining.targets", counts=False)
+texts = later("pipeline.new.texts", counts=False)
+
+
+def _defaults(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """SQuAD's files. All questions about an article are on one side of the split, unless a column says where."""
+    split = raw["data"].get("split")
+    grouped = {} if isinstance(split, dict) and "column" in split else {"split": {"group": "title"}}
+    return {
+        "data": {"label": None, "format": "squad", "text": ["question", "context"], **grouped},
+        "text": {"seq_len": 384},
+    }
+
 
 TASK = Task(
     name="answering",
@@ -41,7 +69,10 @@ TASK = Task(
             "no_answer_exact_match": Metric("NoAnswerExactMatch"),
         },
         tune=graph.tune,
+        outcomes=outcomes.of_answers,
+        baselines=baselines.answering,
     ),
     serving=Serving(signature=graph.answer, response=SPAN_ANSWER),
-    inspection=Inspection(),
+    inspection=Inspection(target=targets.of_span),
+    config=Configuration(defaults=_defaults, recognition=Recognition(formats={"squad": texts.guess_answers})),
 )

@@ -6,7 +6,19 @@ from typing import TYPE_CHECKING
 
 from models.answers import CHOSEN
 from models.later import later
-from models.task import Evaluation, Inspection, Metric, Model, Objective, Output, Preprocessing, Serving, Task
+from models.task import (
+    Configuration,
+    Evaluation,
+    Inspection,
+    Metric,
+    Model,
+    Objective,
+    Output,
+    Preprocessing,
+    Recognition,
+    Serving,
+    Task,
+)
 from pipeline.config import CHOICES, TEXT_KEYS
 
 if TYPE_CHECKING:
@@ -15,6 +27,10 @@ if TYPE_CHECKING:
 else:
     classification = later("models.tasks.graphs.classification")
     graph = later("models.tasks.graphs.choice")
+choices = later("components.baselines.choices", counts=False)
+outcomes = later("components.held_out.outcomes", counts=False)
+targets = later("models.explaining.targets", counts=False)
+new = later("pipeline.new.choice", counts=False)
 
 TASK = Task(
     name="choice",
@@ -35,7 +51,10 @@ TASK = Task(
             "accuracy": Metric("MeanPrediction", "right"),
             "cross_entropy": Metric("MeanPrediction", "row_loss", better="lower"),
         },
+        outcomes=outcomes.of_choices,
+        baselines=choices.choice,
     ),
     serving=Serving(signature=graph.answer, response=CHOSEN),
-    inspection=Inspection(),
+    inspection=Inspection(target=targets.of_choice),
+    config=Configuration(recognition=Recognition(table=new.guess_choice, precedence=10)),
 )

@@ -6,7 +6,20 @@ from typing import TYPE_CHECKING
 
 from models.answers import CLASSIFIED
 from models.later import later
-from models.task import Evaluation, Inspection, Metric, Model, Objective, Output, Preprocessing, Serving, Task
+from models.task import (
+    Configuration,
+    Evaluation,
+    Fallback,
+    Inspection,
+    Metric,
+    Model,
+    Objective,
+    Output,
+    Preprocessing,
+    Recognition,
+    Serving,
+    Task,
+)
 from pipeline.config import TEXT_KEYS
 
 if TYPE_CHECKING:
@@ -17,13 +30,27 @@ else:
     deciding = later("models.deciding")
     pooled = later("models.pooled")
     probing = later("models.probing")
+classes = later("components.baselines.classes", counts=False)
+layers = later("components.baselines.layers", counts=False)
+outcomes = later("components.held_out.outcomes", counts=False)
+plots = later("components.held_out.plots", counts=False)
+targets = later("models.explaining.targets", counts=False)
+new = later("pipeline.new.kinds", counts=False)
 
 TASK = Task(
     name="classification",
     preprocessing=Preprocessing(
-        text_keys=TEXT_KEYS, label="class", features=graph.features, request=pooled.request, long=pooled.LONG
+        text_keys=TEXT_KEYS,
+        label="class",
+        features=graph.features,
+        request=pooled.request,
+        long=("auto", "cut", "head_tail", "windows"),
     ),
-    model=Model(build=graph.build, linear_probe=probing.CLASSES),
+    model=Model(
+        build=graph.build,
+        linear_probe=probing.CLASSES,
+        fallback=Fallback(name="logistic regression", lesson=layers.of_classes),
+    ),
     objective=Objective(
         loss=graph.loss,
         smoothing=graph.spread_loss,
@@ -47,7 +74,11 @@ TASK = Task(
         },
         confusion="",
         tune=deciding.tune_decision,
+        outcomes=outcomes.of_classes,
+        plots=plots.of_classes,
+        baselines=classes.classification,
     ),
     serving=Serving(signature=graph.answer, response=CLASSIFIED, decides=True),
-    inspection=Inspection(attend=pooled.attend),
+    inspection=Inspection(attend=pooled.attend, target=targets.of_class),
+    config=Configuration(recognition=Recognition(table=new.guess_classes, precedence=50)),
 )

@@ -10,7 +10,20 @@ from typing import TYPE_CHECKING
 
 from models.answers import EMBED, EMBEDDED, SIMILAR
 from models.later import later
-from models.task import Evaluation, Inspection, Metric, Model, Objective, Output, Preprocessing, Serving, Signature, Task
+from models.task import (
+    Configuration,
+    Evaluation,
+    Inspection,
+    Metric,
+    Model,
+    Objective,
+    Output,
+    Preprocessing,
+    Recognition,
+    Serving,
+    Signature,
+    Task,
+)
 from pipeline.config import TEXT_KEYS
 
 if TYPE_CHECKING:
@@ -22,6 +35,10 @@ else:
     graph = later("models.tasks.graphs.matching")
     regression = later("models.tasks.graphs.regression")
     similarity = later("models.tasks.graphs.similarity")
+baselines = later("components.baselines.matching", counts=False)
+outcomes = later("components.held_out.outcomes", counts=False)
+targets = later("models.explaining.targets", counts=False)
+new = later("pipeline.new.kinds", counts=False)
 
 TASK = Task(
     name="matching",
@@ -31,7 +48,7 @@ TASK = Task(
         label=None,
         features=graph.features,
         request=bi_encoder.request,
-        long=bi_encoder.LONG,
+        long=("cut", "head_tail"),
     ),
     model=Model(build=similarity.build),
     objective=Objective(loss=graph.loss, accuracy=regression.correct),
@@ -45,11 +62,17 @@ TASK = Task(
             "recall_at_5": Metric("RecallAt5"),
             "recall_at_10": Metric("RecallAt10"),
         },
+        outcomes=outcomes.of_search,
+        baselines=baselines.matching,
     ),
     serving=Serving(
         signature=bi_encoder.answer,
         response=SIMILAR,
         signatures={EMBED: Signature(answer=bi_encoder.embed, response=EMBEDDED)},
     ),
-    inspection=Inspection(),
+    inspection=Inspection(target=targets.of_similarity, by_label=False),
+    config=Configuration(
+        defaults=lambda raw: {"data": {"label": None}},
+        recognition=Recognition(table=new.guess_matching, precedence=60, only_asked=True),
+    ),
 )

@@ -6,7 +6,20 @@ from typing import TYPE_CHECKING
 
 from models.answers import MULTI_CLASSIFIED
 from models.later import later
-from models.task import Evaluation, Inspection, Metric, Model, Objective, Output, Preprocessing, Serving, Task
+from models.task import (
+    Configuration,
+    Evaluation,
+    Fallback,
+    Inspection,
+    Metric,
+    Model,
+    Objective,
+    Output,
+    Preprocessing,
+    Recognition,
+    Serving,
+    Task,
+)
 from pipeline.config import TEXT_KEYS
 
 if TYPE_CHECKING:
@@ -17,13 +30,25 @@ else:
     deciding = later("models.deciding")
     pooled = later("models.pooled")
     probing = later("models.probing")
+classes = later("components.baselines.classes", counts=False)
+layers = later("components.baselines.layers", counts=False)
+outcomes = later("components.held_out.outcomes", counts=False)
+plots = later("components.held_out.plots", counts=False)
+targets = later("models.explaining.targets", counts=False)
+several = later("pipeline.new.several", counts=False)
 
 TASK = Task(
     name="multilabel",
     preprocessing=Preprocessing(
-        text_keys=TEXT_KEYS, label="classes", features=graph.features, request=pooled.request, long=pooled.LONG
+        text_keys=TEXT_KEYS,
+        label="classes",
+        features=graph.features,
+        request=pooled.request,
+        long=("auto", "cut", "head_tail", "windows"),
     ),
-    model=Model(build=graph.build, linear_probe=probing.FLAGS),
+    model=Model(
+        build=graph.build, linear_probe=probing.FLAGS, fallback=Fallback(name="logistic regression", lesson=layers.of_flags)
+    ),
     objective=Objective(
         loss=graph.loss,
         smoothing=graph.spread_loss,
@@ -42,7 +67,13 @@ TASK = Task(
             "cross_entropy": Metric("DecisionsCrossEntropy", better="lower"),
         },
         tune=deciding.tune_decision,
+        outcomes=outcomes.of_decisions,
+        plots=plots.of_classes,
+        baselines=classes.multilabel,
     ),
     serving=Serving(signature=graph.answer, response=MULTI_CLASSIFIED, decides=True),
-    inspection=Inspection(attend=pooled.attend),
+    inspection=Inspection(attend=pooled.attend, target=targets.of_flag),
+    config=Configuration(
+        recognition=Recognition(table=several.guess_several, precedence=30),  # after lists that one is chosen from
+    ),
 )

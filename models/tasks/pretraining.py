@@ -3,16 +3,43 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from models.answers import FILLED
 from models.later import later
-from models.task import Evaluation, Inspection, Metric, Model, Objective, Output, Preprocessing, Serving, Task
+from models.task import (
+    Configuration,
+    Evaluation,
+    Inspection,
+    Metric,
+    Model,
+    Objective,
+    Output,
+    Preprocessing,
+    Recognition,
+    Serving,
+    Task,
+)
 
 if TYPE_CHECKING:
     from models.tasks.graphs import pretraining as graph
 else:
     graph = later("models.tasks.graphs.pretraining")
+outcomes = later("components.held_out.outcomes", counts=False)
+targets = later("models.explaining.targets", counts=False)
+texts = later("pipeline.new.texts", counts=False)
+
+
+def _defaults(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Texts without labels, and [MASK] in a request as one token; the last phase has the longest examples."""
+    text: dict[str, Any] = {"reading": "huggingface"}
+    pretraining = raw.get("pretraining")
+    phases = pretraining.get("phases") if isinstance(pretraining, dict) else None
+    if isinstance(phases, list) and phases and isinstance(phases[-1], dict) and "seq_len" in phases[-1]:
+        text["seq_len"] = phases[-1]["seq_len"]
+    return {"data": {"label": None}, "text": text}
+
 
 TASK = Task(
     name="pretraining",
@@ -43,7 +70,9 @@ TASK = Task(
         left_out=lambda settings: () if settings.next_sentence else ("nsp_accuracy",),
         confusion="follows",
         prepare=graph.with_stored_masks,
+        outcomes=outcomes.of_guesses,
     ),
     serving=Serving(signature=graph.answer, response=FILLED, as_asked=graph.as_asked),
-    inspection=Inspection(),
+    inspection=Inspection(target=targets.of_masks, by_word=True),
+    config=Configuration(defaults=_defaults, recognition=Recognition(formats={"documents": texts.guess_documents})),
 )

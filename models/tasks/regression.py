@@ -6,7 +6,20 @@ from typing import TYPE_CHECKING
 
 from models.answers import NUMBER
 from models.later import later
-from models.task import Evaluation, Inspection, Metric, Model, Objective, Output, Preprocessing, Serving, Task
+from models.task import (
+    Configuration,
+    Evaluation,
+    Fallback,
+    Inspection,
+    Metric,
+    Model,
+    Objective,
+    Output,
+    Preprocessing,
+    Recognition,
+    Serving,
+    Task,
+)
 from pipeline.config import TEXT_KEYS
 
 if TYPE_CHECKING:
@@ -16,13 +29,25 @@ else:
     graph = later("models.tasks.graphs.regression")
     pooled = later("models.pooled")
     probing = later("models.probing")
+layers = later("components.baselines.layers", counts=False)
+numbers = later("components.baselines.numbers", counts=False)
+outcomes = later("components.held_out.outcomes", counts=False)
+plots = later("components.held_out.plots", counts=False)
+targets = later("models.explaining.targets", counts=False)
+new = later("pipeline.new.kinds", counts=False)
 
 TASK = Task(
     name="regression",
     preprocessing=Preprocessing(
-        text_keys=TEXT_KEYS, label="number", features=graph.features, request=pooled.request, long=pooled.LONG
+        text_keys=TEXT_KEYS,
+        label="number",
+        features=graph.features,
+        request=pooled.request,
+        long=("auto", "cut", "head_tail", "windows"),
     ),
-    model=Model(build=graph.build, linear_probe=probing.NUMBER),
+    model=Model(
+        build=graph.build, linear_probe=probing.NUMBER, fallback=Fallback(name="ridge regression", lesson=layers.of_numbers)
+    ),
     objective=Objective(loss=graph.loss, accuracy=graph.correct),
     evaluation=Evaluation(
         measure=graph.answer,
@@ -33,7 +58,11 @@ TASK = Task(
             "spearman": Metric("Spearman"),
             "mean_squared_error": Metric("MeanSquaredError", better="lower"),
         },
+        outcomes=outcomes.of_numbers,
+        plots=plots.of_numbers,
+        baselines=numbers.numbers,
     ),
     serving=Serving(signature=graph.answer, response=NUMBER),
-    inspection=Inspection(attend=pooled.attend),
+    inspection=Inspection(attend=pooled.attend, target=targets.of_number, by_label=False),
+    config=Configuration(recognition=Recognition(table=new.guess_numbers, precedence=40)),
 )

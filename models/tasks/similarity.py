@@ -6,7 +6,20 @@ from typing import TYPE_CHECKING
 
 from models.answers import EMBED, EMBEDDED, SIMILAR
 from models.later import later
-from models.task import Evaluation, Inspection, Metric, Model, Objective, Output, Preprocessing, Serving, Signature, Task
+from models.task import (
+    Configuration,
+    Evaluation,
+    Inspection,
+    Metric,
+    Model,
+    Objective,
+    Output,
+    Preprocessing,
+    Recognition,
+    Serving,
+    Signature,
+    Task,
+)
 from pipeline.config import TEXT_KEYS
 
 if TYPE_CHECKING:
@@ -17,6 +30,11 @@ else:
     bi_encoder = later("models.bi_encoder")
     graph = later("models.tasks.graphs.similarity")
     regression = later("models.tasks.graphs.regression")
+numbers = later("components.baselines.numbers", counts=False)
+outcomes = later("components.held_out.outcomes", counts=False)
+plots = later("components.held_out.plots", counts=False)
+targets = later("models.explaining.targets", counts=False)
+new = later("pipeline.new.kinds", counts=False)
 
 TASK = Task(
     name="similarity",
@@ -26,7 +44,7 @@ TASK = Task(
         label="number",
         features=graph.features,
         request=bi_encoder.request,
-        long=bi_encoder.LONG,
+        long=("cut", "head_tail"),
     ),
     model=Model(build=graph.build),
     objective=Objective(loss=graph.loss, accuracy=regression.correct),
@@ -35,11 +53,15 @@ TASK = Task(
         targets=regression.targets,
         outputs={"": Output("similarity", "label_value", "label_weight")},
         metrics={"pearson": Metric("Pearson"), "spearman": Metric("Spearman")},
+        outcomes=outcomes.of_order,
+        plots=plots.of_numbers,
+        baselines=numbers.numbers,
     ),
     serving=Serving(
         signature=bi_encoder.answer,
         response=SIMILAR,
         signatures={EMBED: Signature(answer=bi_encoder.embed, response=EMBEDDED)},
     ),
-    inspection=Inspection(),
+    inspection=Inspection(target=targets.of_similarity, by_label=False),
+    config=Configuration(recognition=Recognition(table=new.guess_similarity, precedence=45, only_asked=True)),
 )

@@ -6,12 +6,29 @@ from typing import TYPE_CHECKING
 
 from models.answers import TAGGED
 from models.later import later
-from models.task import Evaluation, Inspection, Metric, Model, Objective, Output, Preprocessing, Serving, Task
+from models.task import (
+    Configuration,
+    Evaluation,
+    Inspection,
+    Metric,
+    Model,
+    Objective,
+    Output,
+    Preprocessing,
+    Recognition,
+    Serving,
+    Task,
+)
 
 if TYPE_CHECKING:
     from models.tasks.graphs import tagging as graph
 else:
     graph = later("models.tasks.graphs.tagging")
+baselines = later("components.baselines.tagging", counts=False)
+outcomes = later("components.held_out.outcomes", counts=False)
+targets = later("models.explaining.targets", counts=False)
+new = later("pipeline.new.kinds", counts=False)
+texts = later("pipeline.new.texts", counts=False)
 
 TASK = Task(
     name="tagging",
@@ -42,7 +59,10 @@ TASK = Task(
             "recall": Metric("EntityRecall"),
             "accuracy": Metric("WordAccuracy"),
         },
+        outcomes=outcomes.of_entities,
+        baselines=baselines.tagging,
     ),
     serving=Serving(signature=graph.answer, response=TAGGED),
-    inspection=Inspection(),
+    inspection=Inspection(target=targets.of_tags, by_word=True),
+    config=Configuration(recognition=Recognition(table=new.guess_tags, precedence=20, formats={"conll": texts.guess_tags})),
 )

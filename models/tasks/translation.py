@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from models.later import later
-from models.task import Evaluation, Inspection, Metric, Model, Objective, Output, Preprocessing, Serving, Signature, Task
+from models.task import (
+    Configuration,
+    Evaluation,
+    Inspection,
+    Metric,
+    Model,
+    Objective,
+    Output,
+    Preprocessing,
+    Recognition,
+    Serving,
+    Signature,
+    Task,
+)
 from models.translated import ALIGNED, SAMPLED, TRANSLATED
 from pipeline.config import TEXT_KEYS
 
@@ -14,6 +28,34 @@ if TYPE_CHECKING:
     from models.tasks.graphs import translation as graph
 else:
     graph = later("models.tasks.graphs.translation")
+baselines = later("components.baselines.translation", counts=False)
+outcomes = later("components.held_out.outcomes", counts=False)
+plots = later("components.held_out.plots", counts=False)
+targets = later("models.explaining.targets", counts=False)
+translations = later("pipeline.new.translations", counts=False)
+
+
+def _defaults(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Texts as they are to be read, and a training as the Transformer's paper has it."""
+    training = {
+        "epochs": 20,
+        "batch_tokens": 4096,
+        "label_smoothing": 0.1,
+        "schedule": "inverse_sqrt",
+        "learning_rate": 1e-3,
+        "weight_decay": 0.0,
+        "beta_2": 0.98,
+        "keep": "best",
+        "best_by": "bleu",
+    }
+    if "batch_size" in (raw.get("training") or {}):
+        del training["batch_tokens"]  # the user counts in examples
+    return {
+        "data": {"max_words": 200, "max_word_ratio": 9},
+        "text": {"lower": False, "strip_accents": False, "joined": True},
+        "training": training,
+    }
+
 
 TASK = Task(
     name="translation",
@@ -40,6 +82,9 @@ TASK = Task(
             "perplexity": Metric(of="cross_entropy", function=math.exp, better="lower"),
             "token_accuracy": Metric("MeanPrediction", "token_right"),
         },
+        outcomes=outcomes.of_translations,
+        plots=plots.of_translations,
+        baselines=baselines.translation,
     ),
     serving=Serving(
         signature=graph.answer,
@@ -55,5 +100,17 @@ TASK = Task(
             "align": Signature(answer=graph.align_answer, response=ALIGNED),
         },
     ),
-    inspection=Inspection(vectors=graph.vectors, attend=graph.attend, heads=graph.heads, writes=True),
+    inspection=Inspection(
+        vectors=graph.vectors,
+        attend=graph.attend,
+        heads=graph.heads,
+        writes=True,
+        target=targets.of_translation,
+        by_label=False,
+        by_word=True,
+    ),
+    config=Configuration(
+        defaults=_defaults,
+        recognition=Recognition(table=translations.guess_table, precedence=70, only_asked=True),
+    ),
 )

@@ -23,9 +23,8 @@ from models.task import Context, get_task
 from models.text import TextEncoder
 from models.training import train
 from models.vocabulary import SPECIAL_PIECES
-from pipeline.config import TEXT_KEYS, TextConfig, TrainingConfig, task_names
+from pipeline.config import TEXT_KEYS, TextConfig, TrainingConfig
 from pipeline.errors import BertlineError
-from pipeline.new.guess import CHOOSE_LONG
 from serving.signatures import ServedModel
 
 VOCAB = [*SPECIAL_PIECES, *string.ascii_lowercase]
@@ -292,9 +291,6 @@ def test_a_way_that_a_task_does_not_have_is_refused_by_name():
     for task in ("tagging", "translation", "classification"):
         check_long(get_task(task), TextConfig(), 1, xla=True)
         assert left_open(get_task(task), TextConfig()) == (task == "classification")
-    assert {name for name in task_names() if "auto" in get_task(name).preprocessing.long} == set(
-        CHOOSE_LONG
-    )  # as `bertline new` says
 
 
 def test_a_vector_of_a_long_text_may_be_that_of_its_ends(vocab):
