@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 
 def later(*modules: str, counts: bool = True) -> Any:
@@ -51,6 +51,14 @@ class Part:
         values = vars(self).values()
         own = {value.module for value in values if isinstance(value, Deferred)}
         return sorted(own.union(*(value.modules() for value in values if isinstance(value, Part))))
+
+
+P = TypeVar("P", bound=Part)
+
+
+def changed(part: P, **fields: Any) -> P:
+    """A part with some other fields, as `dataclasses.replace` makes it, without importing what the others name."""
+    return type(part)(**{**vars(part), **fields})
 
 
 class _Module:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from models import extra_metrics
 from models.answer_kind import Kind
-from models.later import Part
+from models.later import Part, changed
 from models.score_families import family_of
 from models.task_parts import (
     LABELS,
@@ -29,7 +30,7 @@ from models.task_parts import (
     Signature,
     Tensors,
 )
-from pipeline.config import CHOICES, PretrainingConfig, task_names
+from pipeline.config import CHOICES, PretrainingConfig, own_tasks, plugins, task_names
 from pipeline.errors import BertlineError
 
 if TYPE_CHECKING:  # so that not every step that knows its task runs again when the code of these sections changes
@@ -154,7 +155,34 @@ def is_task(name: object) -> bool:
 
 
 def get_task(name: str) -> Task:
-    return importlib.import_module(f"models.tasks.{name}").TASK
+    """The task of a name, ours or a registered one, with the metrics that other packages add."""
+    if name in own_tasks() and name not in plugins.registered(plugins.TASKS):
+        return _with_extra_metrics(importlib.import_module(f"models.tasks.{name}").TASK)
+    task: Task = plugins.load(plugins.TASKS, name, Task, own_tasks())
+    if task.name != name:
+        owner = plugins.owner(plugins.point_of(plugins.TASKS, name))
+        raise BertlineError(f"the task {name!r} of the package {owner} calls itself {task.name!r}; both must be one name.")
+    return _with_extra_metrics(task)
+
+
+def _with_extra_metrics(task: Task) -> Task:
+    """A metric of the same family says which output a further one is of."""
+    given = task.evaluation
+    of_family: dict[str | None, str] = {}
+    for metric in given.metrics.values():
+        of_family.setdefault(family_of(metric.tfma), metric.output)
+    extra = {}
+    for name in extra_metrics.names():
+        found = extra_metrics.get(name)
+        if found.family not in of_family:
+            continue
+        if name in given.metrics:
+            owner = plugins.owner(plugins.point_of(plugins.METRICS, name))
+            raise BertlineError(
+                f"the metric {name!r} of the package {owner}: the task {task.name} has one of this name; have it renamed."
+            )
+        extra[name] = Metric(name, of_family[found.family], better=found.better)
+    return changed(task, evaluation=changed(given, metrics={**given.metrics, **extra})) if extra else task
 
 
 def kind_for(task: str, signature: str | None = None) -> Kind[Any] | None:

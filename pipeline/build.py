@@ -27,9 +27,9 @@ from models.long_texts import check_long
 from models.task import as_learned, check_label, check_test, check_texts, check_training, get_task
 from models.tuning import check_deciding
 from pipeline.beam import beam_args
-from pipeline.config import Config, DecisionConfig
+from pipeline.config import Config, DecisionConfig, plugins
 from pipeline.fallback import fallback_by
-from pipeline.fingerprints import InputDigests, code_fingerprint
+from pipeline.fingerprints import InputDigests, added_to, code_fingerprint, task_modules
 from pipeline.place import Place, here
 
 _OF_THE_LINE_ALONE = {
@@ -82,7 +82,9 @@ def create_pipeline(
     files = (
         check_inputs(config.data, config.evaluation.slices, list(task.preprocessing.list_keys)) if place.sees_data else []
     )
-    task_module = f"models.tasks.{config.task}"
+    own = task_modules(config.task)
+    of_task, of_reader = added_to(config, plugins.TASKS), added_to(config, plugins.READERS)
+    measured = added_to(config, plugins.TASKS, plugins.METRICS)
     slices = json.dumps(list(config.evaluation.slices))
     # Which of two classes is looked for is no question of reading.
     data, text = config.data.model_dump_json(exclude={"positive"}), config.text.model_dump_json()
@@ -93,7 +95,7 @@ def create_pipeline(
         data=data,
         slices=slices,
         inputs=digests.data,
-        code=code_fingerprint("components.ingest.component"),
+        code=code_fingerprint("components.ingest.component", added=of_reader),
         quarantine_path=place.quarantine,
         label=task.preprocessing.label or "class",
         lists=json.dumps(list(task.preprocessing.list_keys)),
@@ -149,7 +151,7 @@ def create_pipeline(
         task=config.task,
         text=text,
         text_keys=text_keys,
-        code=code_fingerprint("components.transform", task_module),
+        code=code_fingerprint("components.transform", *own, added=of_task),
     ).with_id("Transform")
     trainer = Trainer(
         examples=transform.outputs["transformed_examples"],
@@ -174,7 +176,7 @@ def create_pipeline(
             "samples": config.serve_check.samples,
             "checkpoints": place.checkpoints,
             "checkpoint_digest": digests.checkpoint,
-            "code": code_fingerprint("components.trainer", task_module, *task.model.modules()),
+            "code": code_fingerprint("components.trainer", *own, *task.model.modules(), added=measured),
         },
         **{name: at_run[name] for name in TRAINING_AT_RUN if name in at_run},
     ).with_id("Trainer")
@@ -185,7 +187,7 @@ def create_pipeline(
         settings=config.evaluation.model_dump_json(),
         pretraining=config.pretraining.model_dump_json(include={"next_sentence"}),
         destination=place.destination,
-        code=code_fingerprint("components.evaluator", task_module, *task.evaluation.modules()),
+        code=code_fingerprint("components.evaluator", *own, *task.evaluation.modules(), added=measured),
     ).with_id("Evaluator")
     checks, served = [], {}
     if push and config.serve_check.enabled:

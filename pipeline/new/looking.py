@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 from components.ingest.excel import sheets
 from components.ingest.files import InputFile, find_files, format_by_ending
 from pipeline import glue
-from pipeline.config import DataConfig, Formats, nearest, task_names
+from pipeline.config import DataConfig, format_names, nearest, task_names
 from pipeline.config.databases import PASSWORD_VARIABLE, anchored, has_password, is_database
 from pipeline.errors import BertlineError
 from pipeline.new import columns
@@ -99,8 +98,8 @@ def _no_partner(path: str) -> BertlineError:
 
 
 def _first_file(source: Source, format: str | None) -> InputFile:
-    if format is not None and format not in get_args(Formats):
-        raise BertlineError(f"--format {format}: known are {', '.join(get_args(Formats))}.")
+    if format is not None and format not in format_names():
+        raise BertlineError(f"--format {format}: known are {', '.join(format_names())}.")
     # Any format does here: which files there are does not depend on it.
     found = find_files(DataConfig.model_validate({"path": source.path, "format": "documents"}))[0].path
     return InputFile(found, format or find_format(found), None)
