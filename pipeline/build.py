@@ -17,6 +17,7 @@ from components.pairs import SentencePairs
 from components.pusher import Publish
 from components.serve_checker import ServeCheck
 from components.statistics import StatisticsGen
+from components.steps import Step
 from components.trainer_component import GIVEN_AT_RUN as TRAINING_AT_RUN
 from components.trainer_component import Trainer
 from components.transform import Transform
@@ -100,12 +101,12 @@ def create_pipeline(
         label=task.preprocessing.label or "class",
         lists=json.dumps(list(task.preprocessing.list_keys)),
         **{name: at_run[name] for name in FILES_AT_RUN if name in at_run},
-    ).with_id("Ingest")
+    ).with_id(Step.INGEST)
     examples = ingest.outputs["examples"]
     statistics = StatisticsGen(
         examples=examples,
         code=code_fingerprint("components.statistics"),
-    ).with_id("StatisticsGen")
+    ).with_id(Step.STATISTICS)
     schema = SchemaFromConfig(
         report=ingest.outputs["report"],
         data=config.data.model_dump_json(),
@@ -115,7 +116,7 @@ def create_pipeline(
         label=task.preprocessing.label or "class",
         lists=json.dumps(dict(task.preprocessing.list_keys)),
         code=code_fingerprint("components.validation"),
-    ).with_id("Schema")
+    ).with_id(Step.SCHEMA)
     validator = DataGate(
         statistics=statistics.outputs["statistics"],
         schema=schema.outputs["schema"],
@@ -123,7 +124,7 @@ def create_pipeline(
         validation=config.validation.model_dump_json(),
         baseline_path=place.accepted_statistics,
         code=code_fingerprint("components.validation"),
-    ).with_id("ExampleValidator")
+    ).with_id(Step.VALIDATION)
     vocabulary = VocabularyGen(
         examples=examples,
         text=config.text.model_dump_json(exclude=_OF_LENGTH),
@@ -131,7 +132,7 @@ def create_pipeline(
         target_keys=json.dumps(["label"] if task.preprocessing.label == "text" else []),
         vocab_digest=digests.vocab,
         code=code_fingerprint("components.vocabulary"),
-    ).with_id("Vocabulary")
+    ).with_id(Step.VOCABULARY)
     # What is learned from: the rows themselves, or, of documents, pairs of sentences.
     learned, learned_schema, pairs = examples, schema.outputs["schema"], []
     if task.preprocessing.number_keys:
@@ -141,7 +142,7 @@ def create_pipeline(
             text=text,
             pretraining=config.pretraining.model_dump_json(exclude=_TRAINING_ALONE),
             code=code_fingerprint("components.pairs"),
-        ).with_id("SentencePairs")
+        ).with_id(Step.SENTENCE_PAIRS)
         learned, learned_schema = sentence_pairs.outputs["pairs"], sentence_pairs.outputs["schema"]
         pairs = [sentence_pairs]
     transform = Transform(
@@ -152,7 +153,7 @@ def create_pipeline(
         text=text,
         text_keys=text_keys,
         code=code_fingerprint("components.transform", *own, added=of_task),
-    ).with_id("Transform")
+    ).with_id(Step.TRANSFORM)
     trainer = Trainer(
         examples=transform.outputs["transformed_examples"],
         raw_examples=examples,
@@ -179,7 +180,7 @@ def create_pipeline(
             "code": code_fingerprint("components.trainer", *own, *task.model.modules(), added=measured),
         },
         **{name: at_run[name] for name in TRAINING_AT_RUN if name in at_run},
-    ).with_id("Trainer")
+    ).with_id(Step.TRAINER)
     evaluator = Evaluator(
         examples=learned,
         model=trainer.outputs["model"],
@@ -188,7 +189,7 @@ def create_pipeline(
         pretraining=config.pretraining.model_dump_json(include={"next_sentence"}),
         destination=place.destination,
         code=code_fingerprint("components.evaluator", *own, *task.evaluation.modules(), added=measured),
-    ).with_id("Evaluator")
+    ).with_id(Step.EVALUATOR)
     checks, served = [], {}
     if push and config.serve_check.enabled:
         checks = [
@@ -198,7 +199,7 @@ def create_pipeline(
                 name=config.name,
                 max_ms=config.serve_check.max_ms,
                 code=code_fingerprint("components.serve_checker", "serving.embedded.__main__"),
-            ).with_id("ServeCheck")
+            ).with_id(Step.SERVE_CHECK)
         ]
         served = {"served": checks[0].outputs["served"]}
     pusher = Publish(
@@ -208,7 +209,7 @@ def create_pipeline(
         destination=place.destination,
         card=json.dumps({"pipeline": config.name, "data_digest": digests.data, "data": _how_read(config)}),
         code=code_fingerprint("components.pusher"),
-    ).with_id("Pusher")
+    ).with_id(Step.PUSHER)
     # Nothing is learned from data that the validator has not let through.
     vocabulary.add_upstream_node(validator)
     transform.add_upstream_node(validator)
