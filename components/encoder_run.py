@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from components.store import asking, impatient, is_there, matching, only_match
 from components.store import open_store as open_store  # those who record runs have it from here
+from models.task import get_task, is_task
 from pipeline.config import without_password
 from pipeline.errors import BertlineError
 from serving.contract import ENCODER, read_card
@@ -39,7 +40,7 @@ def find_run(reference: str, uri: str) -> EncoderRun:
     with asking(uri, f"the run {match[1]}") as client:
         run = only_match(client, match[1], uri)
     run_id, tags, task = run.info.run_id, run.data.tags, run.data.params.get("task")
-    if task != "pretraining":
+    if not is_task(task) or not get_task(task).model.has("heads"):
         did = f"has the task {task}" if task else "is not one of Bertline"
         raise BertlineError(f"the run {run_id} {did}; only the task pretraining hands on an encoder.")
     if tags.get("pushed_version", "none") == "none":

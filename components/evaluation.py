@@ -86,7 +86,7 @@ def evaluate(
     slices, classes = _results(output, name, task)
     baseline_slices = _results(output, "baseline", task)[0] if baseline else {}
     rows = HeldOutRows.read(output)
-    confusion = [] if task.confusion is None else confusion_of(rows, task.confusion).tolist()
+    confusion = [] if task.evaluation.confusion is None else confusion_of(rows, task.evaluation.confusion).tolist()
     undefined = undefined_metrics(slices[OVERALL], task, confusion, labels, classes)
     reasons = judge(slices, baseline_slices, settings, task, undefined)
     simple = Measured()
@@ -116,7 +116,9 @@ def evaluate(
         decided_how=about.sentences,
         per_class=classes,
         undefined=undefined,
-        less_is_better=[name for name in slices[OVERALL] if name != ROWS and task.metrics[name].better == "lower"],
+        less_is_better=[
+            name for name in slices[OVERALL] if name != ROWS and task.evaluation.metrics[name].better == "lower"
+        ],
         baselines=simple.metrics,
         baseline_seconds=simple.seconds,
         baseline_notes=list(simple.notes),
@@ -200,9 +202,9 @@ def _eval_config(
     task: Task, settings: EvaluationConfig, labels: Sequence[str], decisions: Mapping[str, Decision]
 ) -> tfma.EvalConfig:
     """Args: decisions: how each of the models decides, by their names."""
-    first = next(iter(task.outputs))
-    measured = {first, *(metric.output for metric in task.metrics.values())}
-    outputs = {name: output for name, output in task.outputs.items() if name in measured}
+    first = next(iter(task.evaluation.outputs))
+    measured = {first, *(metric.output for metric in task.evaluation.metrics.values())}
+    outputs = {name: output for name, output in task.evaluation.outputs.items() if name in measured}
     # TFMA looks for the prediction of an output under the output's name, so that it has the prediction's there.
     by_output: dict[str, Any] = {
         "label_keys": {output.prediction: output.label for output in outputs.values()},
@@ -225,7 +227,7 @@ def _eval_config(
     def metrics_of(output: str) -> tfma.MetricsSpec:
         wanted = {
             name: metric.tfma
-            for name, metric in task.metrics.items()
+            for name, metric in task.evaluation.metrics.items()
             if metric.output == output and metric.tfma and metric.is_measured(len(labels))
         }
         if output == first:
@@ -280,7 +282,9 @@ def _results(output: str, model_name: str | None, task: Task) -> tuple[Slices, S
             name: value for output in outputs.values() for of_class in output.values() for name, value in of_class.items()
         }
         name = ", ".join(slice_name(column, value) for column, value in key) or OVERALL
-        slices[name] = _numbers({metric: found[metric] for metric in (*task.metrics, ROWS) if metric in found}, task)
+        slices[name] = _numbers(
+            {metric: found[metric] for metric in (*task.evaluation.metrics, ROWS) if metric in found}, task
+        )
         if name == OVERALL:
             per_class = _per_class(found)
     return dict(sorted(slices.items(), key=lambda item: _natural(item[0]))), per_class
@@ -301,10 +305,10 @@ def _per_class(found: Mapping[str, Any]) -> Slices:
 def _numbers(found: Mapping[str, Any], task: Task) -> dict[str, float]:
     """What TFMA measured, and what follows from it, in the task's order."""
     numbers = {name: float(value["doubleValue"]) for name, value in found.items()}
-    for name, metric in task.metrics.items():
+    for name, metric in task.evaluation.metrics.items():
         if metric.function:
             numbers[name] = metric.function(numbers[metric.of])
-    return {name: numbers[name] for name in (*task.metrics, ROWS) if name in numbers}
+    return {name: numbers[name] for name in (*task.evaluation.metrics, ROWS) if name in numbers}
 
 
 def _natural(name: str) -> list[str]:

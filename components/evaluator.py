@@ -83,7 +83,7 @@ def Evaluator(
         output=evaluation.uri,
         labels=card["labels"],
         # A caller may name the texts otherwise than the Examples do.
-        text_keys=task.text_keys if task.input_names else card["text_keys"],
+        text_keys=task.preprocessing.text_keys if task.preprocessing.input_names else card["text_keys"],
     )
     io_utils.write_string_file(os.path.join(evaluation.uri, FILE_NAME), verdict.to_json())
     marker = constants.BLESSED_FILE_NAME if verdict.blessed else constants.NOT_BLESSED_FILE_NAME

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from components import events
 from components.baselines.data import FEWEST_EXAMPLES, read_examples
-from components.baselines.layers import lesson
+from components.baselines.layers import Lesson
 from models.held_out import scorer, traced_once
 from models.inputs import padded
 from models.kinds import ENCODER, TF_IDF, without_encoder
@@ -78,7 +78,7 @@ def better_one(
     task, name = answered_by(trained.task, model), without_encoder(TF_IDF, trained.task.name)
     rows = partial(_batches, records, task, context)
     value, of_encoder = _measured(task, context, model, rows)[metric], float(record[f"eval_{metric}"])
-    lower = metric == "loss" or task.metrics[metric].better == "lower"
+    lower = metric == "loss" or task.evaluation.metrics[metric].better == "lower"
     ahead = of_encoder - value if lower else value - of_encoder
     if not (ahead > _EQUAL or (math.isnan(of_encoder) and not math.isnan(value))):
         told = f"fallback {name} is not better: {metric} {value:.4f}, against {of_encoder:.4f} of the encoder"
@@ -92,7 +92,7 @@ def better_one(
 def _learned(task: Task, context: Context, files: Sequence[str]) -> TfIdfModel | None:
     """None where there is nothing to learn, or too much to export."""
     read = read_examples(files, raw_features(task, context.text_keys))
-    found = lesson(task.name, read, context.labels)
+    found: Lesson | None = task.model.fallback.lesson(read, context.labels) if task.model.fallback else None
     texts = found.examples.texts(context.text_keys[0]) if found else []
     vocabulary = learn([texts])
     if found is None or vocabulary is None:
@@ -117,12 +117,16 @@ def _measured(
     task: Task, context: Context, model: TfIdfModel, rows: Callable[[], Iterable[Tensors]]
 ) -> Mapping[str, float]:
     """The metrics that are measured after an epoch, with `loss` and `accuracy`."""
-    weight = next(iter(task.outputs.values())).weight
+    weight = next(iter(task.evaluation.outputs.values())).weight
 
     def judge(features: Tensors) -> Tensors:
         batch = padded(expanded(task, features, context))
-        outputs = task.ask(model, batch, context)
-        return {"loss": task.loss(outputs, batch), "accuracy": task.correct(outputs, batch), **task.targets(features)}
+        outputs = task.serving.predict(model, batch, context)
+        return {
+            "loss": task.objective.loss(outputs, batch),
+            "accuracy": task.objective.accuracy(outputs, batch),
+            **task.evaluation.targets(features),
+        }
 
     judged = traced_once(judge)
     sums = np.zeros(3)

@@ -89,7 +89,9 @@ class PushedHeads:
 
     def metric(self, name: str | None) -> str:
         """The metric of a name; the first that the task is measured by without one."""
-        known = [name for name, metric in self.task.metrics.items() if metric.is_measured(len(self.context.labels))]
+        known = [
+            name for name, metric in self.task.evaluation.metrics.items() if metric.is_measured(len(self.context.labels))
+        ]
         if name is not None and name not in known:
             hint = nearest(name, known)
             raise BertlineError(f"the task {self.task.name} has no metric {name!r}{hint}; it has {', '.join(known)}.")
@@ -113,7 +115,9 @@ class PushedHeads:
                 raise BertlineError(f"{self.folder}: none of the rows has a label that it knows, so there is no loss.")
             return by_gradient(self.task, self.context, self.model, rows, progress)
         name = self.metric(metric)
-        return by_ablation(lambda mask: self._scores(mask)[name], self.size, self.task.metrics[name].better, progress)
+        return by_ablation(
+            lambda mask: self._scores(mask)[name], self.size, self.task.evaluation.metrics[name].better, progress
+        )
 
     def least_important(self, importance: np.ndarray, keep: int) -> Heads:
         """The heads to lose, so that so many are left."""
@@ -151,7 +155,8 @@ class PushedHeads:
             raise BertlineError(f"{out} is there already; name another folder by --out, or remove it first.")
         smaller = prune_model(self.task, self.context, self.model, lost)
         # No format of ALBERT's says which heads are gone, so its encoder stays inside the model.
-        task = replace(self.task, heads=None) if self.size.shared_layers else self.task
+        without = replace(self.task.model, heads=None)
+        task = replace(self.task, model=without) if self.size.shared_layers else self.task
         partial = out.absolute().parent / f".{out.name}.{os.getpid()}.partial"
         partial.mkdir(parents=True)
         try:
@@ -184,7 +189,7 @@ class PushedHeads:
 
     def _sample_rows(self) -> list[Row]:
         """What the model brings along as samples: its smaller self brings the same, with its own answers."""
-        names = self.task.input_names or self.context.text_keys
+        names = self.task.preprocessing.input_names or self.context.text_keys
         try:
             asked = [sample.inputs for sample in read_samples(self.folder) if sample.inputs.keys() == set(names)]
         except RequestError as error:
@@ -199,9 +204,9 @@ class PushedHeads:
 
     def _labelled(self) -> Iterator[Tensors]:
         """Batches without the rows that have no label to be learned from."""
-        weight = next(iter(self.task.outputs.values())).weight
+        weight = next(iter(self.task.evaluation.outputs.values())).weight
         for features in self._rows:
-            usable = self.task.targets(features)[weight] > 0
+            usable = self.task.evaluation.targets(features)[weight] > 0
             if tf.reduce_any(usable):
                 yield {name: tf.ragged.boolean_mask(value, usable) for name, value in features.items()}
 
@@ -210,10 +215,10 @@ class PushedHeads:
 
         @tf.function(reduce_retracing=True, autograph=False)
         def ask(features: Tensors, mask: tf.Tensor) -> Tensors:
-            batch = task.for_evaluation(padded(expanded(task, features, context)))
+            batch = task.evaluation.prepare(padded(expanded(task, features, context)))
             with encoder.masking(mask):
-                outputs = task.ask(model, batch, context)
-            return {**task.measure(outputs, batch, context), **task.targets(features)}
+                outputs = task.serving.predict(model, batch, context)
+            return {**task.evaluation.measure(outputs, batch, context), **task.evaluation.targets(features)}
 
         return ask
 
@@ -228,7 +233,7 @@ def check_prunable(folder: Path) -> None:
     card = read_card(folder)
     need_encoder(folder, card, "so there are no heads to remove")
     task = card.get("task")
-    if task in task_names() and get_task(task).make_encoder:
+    if task in task_names() and get_task(task).model.make_encoder:
         raise BertlineError(
             f"{folder}: its task is {task}, whose encoder and decoder look at each other; only heads of BERT's encoder can"
             " be removed."

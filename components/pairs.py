@@ -28,7 +28,7 @@ from components.artifacts import Vocabulary
 from components.vocabulary import VOCABULARY_FILE, texts_of
 from models.masking import MaskingRules, mask_batch
 from models.sentence_pairs import pairs_of
-from models.tasks.pretraining import LABELS, PHASE, masking_rules
+from models.tasks.graphs.pretraining import LABELS, PHASE, masking_rules
 from models.text import TextEncoder
 from pipeline.config import PretrainingConfig, TextConfig
 from pipeline.errors import BertlineError

@@ -29,7 +29,9 @@ def write_probe(path: str, found: Probe, task: Task, context: Context, encoder: 
     rows = _corpus(task, context, read_records(files, MOST_EXAMPLES))
     outputs = vectors_of(encoder, rows, (found.pooling,), sliding_of(context))[found.pooling]
     outputs = outputs @ found.layer.kernel + found.layer.bias
-    measured = task.measure(tf.constant(outputs, tf.float32), {}, context)[next(iter(task.outputs.values())).prediction]
+    measured = task.evaluation.measure(tf.constant(outputs, tf.float32), {}, context)[
+        next(iter(task.evaluation.outputs.values())).prediction
+    ]
     raw = raw_features(task, context.text_keys)
     stream = io.BytesIO()
     np.savez_compressed(stream, ids=np.asarray(ids_of(read_examples(files, raw), raw)), predictions=measured.numpy())

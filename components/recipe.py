@@ -107,22 +107,21 @@ def prepare(
     tried: tuple[Pooling, ...] = poolings(len(context.text_keys))
     if given:  # a checkpoint's own is that of one text
         tried = (given, PAIR) if PAIR in tried and not model.pooling else (given,)
-    if _is_probed(task, model, settings):
-        outputs = 1 if task.label == "number" else len(context.labels)
-        found = probe(
-            encoder(), rows, task.linearly, outputs, poolings=tried, sliding=sliding_of(context), seed=settings.seed
-        )
-    if found and len(tried) > 1:
+    linear = task.model.linear_probe
+    if linear and _is_probed(model, settings):
+        outputs = 1 if task.preprocessing.label == "number" else len(context.labels)
+        found = probe(encoder(), rows, linear, outputs, poolings=tried, sliding=sliding_of(context), seed=settings.seed)
+    if linear and found and len(tried) > 1:
         others = ", ".join(f"{name} {score:.4f}" for name, score in found.scores.items())
-        why = f"best for a linear model on frozen vectors, by {task.linearly.measure}: {others}"
+        why = f"best for a linear model on frozen vectors, by {linear.measure}: {others}"
         if found.pooling == PAIR:
             why += "; each text is read by itself, and their vectors are compared"
     pooling = found.pooling if found else given or "pooler"
-    if task.linearly and (found or given):
+    if linear and (found or given):
         reasons["pooling"] = f"{pooling}  ({why})"
-    if found:
+    if linear and found:
         reasons["probe"] = (
-            f"{task.linearly.measure} {found.scores[pooling]:.4f} on training examples kept apart  ({found.examples:,}"
+            f"{linear.measure} {found.scores[pooling]:.4f} on training examples kept apart  ({found.examples:,}"
             " examples; its head is the beginning, and is kept if nothing beats it)"
         )
     if settings.recipe:
@@ -160,10 +159,10 @@ def prepare(
     )
 
 
-def _is_probed(task: Task, model: ModelConfig, settings: TrainingConfig) -> bool:
+def _is_probed(model: ModelConfig, settings: TrainingConfig) -> bool:
     wanted = bool(settings.recipe) if settings.probe is None else settings.probe
     # Processes that train together begin with the weights of the first one's seed, and know nothing of each other's probes.
-    return wanted and model.checkpoint is not None and task.linearly is not None and not Cluster.from_environment()
+    return wanted and model.checkpoint is not None and not Cluster.from_environment()
 
 
 def _pooling_of(checkpoint: str) -> Pooling | None:

@@ -9,7 +9,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -39,7 +39,7 @@ from models.pooled import as_chosen
 from models.positive import Positive, choose_positive
 from models.skew import class_counts, class_weights
 from models.task import Context, Task, Tensors, expanded, get_task
-from models.tasks.pretraining import PHASE
+from models.tasks.graphs.pretraining import PHASE
 from models.text import TextEncoder
 from models.tuning import check_deciding
 from pipeline.config import (
@@ -77,115 +77,133 @@ def train_here(args: Any) -> None:
     inputs_seen = [args.transform_graph_path, *args.train_files, *args.eval_files, json.dumps(settings, sort_keys=True)]
     # A checkpoint is taken up again only by a run with the same config, code and data.
     key = hashlib.sha256("\n".join(inputs_seen).encode()).hexdigest()[:16]
-    given: dict[str, Any] = dict(
+    given = Given(
         name=settings["name"],
         text=TextConfig.model_validate_json(settings["text"]),
         model=ModelConfig.model_validate_json(settings["model"]),
-        settings=TrainingConfig.model_validate_json(settings["training"]),
+        training=TrainingConfig.model_validate_json(settings["training"]),
         pretraining=PretrainingConfig.model_validate_json(settings["pretraining"]),
         translation=TranslationConfig.model_validate_json(settings.get("translation", "{}")),
         positive=settings.get("positive"),
         deciding=DecisionConfig.model_validate_json(settings.get("deciding", "{}")),
-        labels=labels_of(args.schema_path),
         columns=settings["columns"],
+        fallback_by=settings.get("fallback_by", ()),
+        samples=settings["samples"],
+    )
+    examples = Examples(
+        labels=labels_of(args.schema_path),
         vocab_path=vocabulary_of(args.transform_graph_path),
         target_vocab_path=target_vocabulary_of(args.transform_graph_path),
         feature_spec=tft.TFTransformOutput(args.transform_graph_path).transformed_feature_spec(),
-        train_files=_matching(args.train_files),
-        eval_files=_matching(args.eval_files),
-        raw_files=_matching(settings["raw_files"]),
-        raw_train_files=_matching(settings["raw_train_files"]),
-        fallback_by=settings.get("fallback_by", ()),
-        samples=settings["samples"],
-        model_folder=args.serving_model_dir,
-        history_folder=args.model_run_dir,
+        train=_matching(args.train_files),
+        evaluation=_matching(args.eval_files),
+        raw_train=_matching(settings["raw_train_files"]),
+        raw_evaluation=_matching(settings["raw_files"]),
     )
     with checkpoints_at(join_paths(settings["checkpoints"], key)) as (folder, saved):
-        train_and_export(get_task(settings["task"]), **given, checkpoint_folder=folder, saved=saved)
+        out = Out(args.serving_model_dir, args.model_run_dir, folder, saved)
+        train_and_export(get_task(settings["task"]), given, examples, out)
 
 
 def _matching(patterns: Sequence[str]) -> list[str]:
     return [path for pattern in patterns for path in tf.io.gfile.glob(pattern)]
 
 
-def train_and_export(
-    task: Task,
-    *,
-    name: str,
-    text: TextConfig,
-    model: ModelConfig,
-    settings: TrainingConfig,
-    pretraining: PretrainingConfig,
-    translation: TranslationConfig = TranslationConfig(),  # noqa: B008  frozen
-    labels: Sequence[str],
-    positive: str | None = None,
-    deciding: DecisionConfig = DecisionConfig(),  # noqa: B008  frozen
-    columns: Mapping[str, str | Sequence[str]],
-    vocab_path: str,
-    target_vocab_path: str | None = None,
-    feature_spec: dict[str, Any],
-    train_files: Sequence[str],
-    eval_files: Sequence[str],
-    raw_files: Sequence[str],
-    raw_train_files: Sequence[str] = (),
-    fallback_by: Sequence[str] = (),
-    samples: int,
-    checkpoint_folder: Path,
-    saved: Callable[[], None] = lambda: None,
-    model_folder: str,
-    history_folder: str,
-) -> training.TrainingResult:
-    """Trains, and writes the SavedModel with all that it brings along, where this process is the one that writes.
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """What the config says of a training, section by section."""
 
-    Args:
-      positive: the config's `data.positive`.
-      deciding: what is tuned when the training is over.
-      target_vocab_path: of the texts that are written, where they have a vocabulary of their own.
-      raw_files: held-out rows as they were read, of which some go with the model as sample requests.
-      raw_train_files: what is learned from, likewise: a fallback reads texts, and not tokens.
-      fallback_by: metrics that the trained model is compared with a fallback by, the first ones first; without any there is
-        none.
-      samples: how many of `raw_files`.
-    """
-    check_deciding(task.name, deciding, len(labels))
+    name: str
+    """Of the pipeline."""
+    text: TextConfig
+    model: ModelConfig
+    training: TrainingConfig
+    pretraining: PretrainingConfig
+    translation: TranslationConfig = field(default_factory=TranslationConfig)
+    deciding: DecisionConfig = field(default_factory=DecisionConfig)
+    """What is tuned when the training is over."""
+    columns: Mapping[str, str | Sequence[str]]
+    """Those of the texts, by the texts' names."""
+    positive: str | None = None
+    """`data.positive`."""
+    fallback_by: Sequence[str] = ()
+    """Metrics that the trained model is compared with a fallback by, the first ones first; without any there is none."""
+    samples: int
+    """How many raw evaluation examples go with the model as sample requests."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examples:
+    """What the steps before have made of the data."""
+
+    labels: Sequence[str]
+    vocab_path: str
+    target_vocab_path: str | None = None
+    """Of the texts that are written, where they have a vocabulary of their own."""
+    feature_spec: dict[str, Any]
+    train: Sequence[str]
+    evaluation: Sequence[str]
+    raw_train: Sequence[str] = ()
+    """As they were read: a fallback reads texts, and not tokens."""
+    raw_evaluation: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Out:
+    """Where a training writes."""
+
+    model_folder: str
+    history_folder: str
+    checkpoint_folder: Path
+    saved: Callable[[], None] = lambda: None
+    """It is called when a checkpoint is written."""
+
+
+def train_and_export(task: Task, given: Given, examples: Examples, out: Out) -> training.TrainingResult:
+    """Trains, and writes the SavedModel with all that it brings along, where this process is the one that writes."""
+    text, settings, model, labels, columns = given.text, given.training, given.model, examples.labels, given.columns
+    check_deciding(task, given.deciding, len(labels))
     was_open = left_open(task, text)
-    text, why_long = decide_long(task, text, len(columns), train_files, feature_spec, xla=settings.xla)
-    encoder = TextEncoder.from_config(vocab_path, text)
-    target = TextEncoder.from_config(target_vocab_path, text) if target_vocab_path not in (None, vocab_path) else encoder
+    text, why_long = decide_long(task, text, len(columns), examples.train, examples.feature_spec, xla=settings.xla)
+    encoder = TextEncoder.from_config(examples.vocab_path, text)
+    second = examples.target_vocab_path
+    target = TextEncoder.from_config(second, text) if second not in (None, examples.vocab_path) else encoder
     context = Context(
         encoder,
         tuple(labels),
-        pretraining,
+        given.pretraining,
         tuple(columns),
         crf=model.crf,
-        deciding=deciding,
-        translation=translation,
-        target=target if task.label == "text" else None,
+        deciding=given.deciding,
+        translation=given.translation,
+        target=target if task.preprocessing.label == "text" else None,
     )
 
     def as_read(features: Tensors) -> Tensors:
         return as_chosen(features, context) if was_open else features
 
     def corpus(files: Sequence[str], for_training: bool) -> inputs.Corpus:
-        prepare = task.prepare(context, for_training) if task.prepare else None
+        prepare = task.preprocessing.prepare(context, for_training) if task.preprocessing.prepare else None
         read = inputs.read_corpus(
-            files, feature_spec, lambda features: expanded(task, as_read(features), context, training=True)
+            files, examples.feature_spec, lambda features: expanded(task, as_read(features), context, training=True)
         )
-        return replace(read, prepare=prepare, counted=task.counted)
+        return replace(read, prepare=prepare, counted=task.objective.counted_key)
 
     @cache  # asked for after each epoch; the rows that are learned from are in memory too
     def held_out() -> list[Tensors]:
-        read = inputs.read_rows(eval_files, feature_spec, settings.batch_size).map(inputs.as_it_is(as_read))
+        read = inputs.read_rows(examples.evaluation, examples.feature_spec, settings.batch_size).map(
+            inputs.as_it_is(as_read)
+        )
         return list(inputs.by_length(read, settings.batch_size))
 
-    train_rows = corpus(train_files, True)
-    looked_for = positive_of(task, train_rows, labels, positive)
+    train_rows = corpus(examples.train, True)
+    looked_for = positive_of(task, train_rows, labels, given.positive)
     if looked_for:
         context = replace(context, positive=looked_for.name)
         events.emit(events.Note(f"positive class {looked_for.name!r}  ({looked_for.why})"))
-    if settings.class_weights and task.weigh and task.class_key:
+    if settings.class_weights and task.objective.class_weights and task.objective.class_key:
         train_rows = weighed(task, train_rows, settings.class_weights, labels)
-    eval_rows = corpus(eval_files, False)
+    eval_rows = corpus(examples.evaluation, False)
 
     @cache
     def fresh_encoder() -> Any:
@@ -198,14 +216,14 @@ def train_and_export(
         lambda: prepared.begin(make_model(task, context, model, settings.seed)),
         task,
         settings,
-        phases_of(train_rows, settings, text, pretraining),
+        phases_of(train_rows, settings, text, given.pretraining),
         eval_rows,
         start_counts=prepared.probe is not None,
         ends_at_best=prepared.ends_at_best,
-        checkpoint_folder=checkpoint_folder,
+        checkpoint_folder=out.checkpoint_folder,
         score=scorer(task, context, held_out),
         report=lambda record: events.emit(events.Training(record)),
-        saved=saved,
+        saved=out.saved,
     )
     if not join(settings.devices).is_chief:
         return result
@@ -214,54 +232,66 @@ def train_and_export(
     if result.unbeatable:
         prepared = prepared.ended(result.kept_step, len(eval_rows))
     chosen = Candidate(task, result.model, held_out)
-    if fallback_by and has_fallback(task.name, len(columns)):
-        chosen = better_one(chosen, context, result, (*fallback_by, settings.best_by), raw_train_files, raw_files)
-    if task.tune:
-        context = replace(context, tuned=task.tune(chosen.model, context, chosen.rows()))
+    if given.fallback_by and has_fallback(task.name, len(columns)):
+        chosen = better_one(
+            chosen, context, result, (*given.fallback_by, settings.best_by), examples.raw_train, examples.raw_evaluation
+        )
+    if task.evaluation.tune:
+        context = replace(context, tuned=task.evaluation.tune(task, chosen.model, context, chosen.rows()))
         for what, value in context.tuned.items():
             events.emit(events.Note(f"{what} {value:.4f}, tuned on the held-out rows"))
     card = {
-        "pipeline": name,
+        "pipeline": given.name,
         "task": task.name,
         **chosen.card,
         "labels": list(labels),
         # What a caller names the texts, and the columns that they had in the training files.
-        "text_keys": list(task.input_names or columns),
-        "columns": dict(zip(task.input_names or columns, columns.values(), strict=True)),
+        "text_keys": list(task.preprocessing.input_names or columns),
+        "columns": dict(zip(task.preprocessing.input_names or columns, columns.values(), strict=True)),
         "tuned": dict(context.tuned),
         **({"positive": looked_for.name, "positive_why": looked_for.why} if looked_for else {}),
         "text": text.model_dump(exclude={"vocab", "target_vocab"}),
     }
-    rows = choose_rows(task, context, raw_files, samples)
-    export_whole(chosen.task, context, chosen.model, model_folder, card, rows=rows, name=name, vocab_path=vocab_path)
+    rows = choose_rows(task, context, examples.raw_evaluation, given.samples)
+    export_whole(
+        chosen.task,
+        context,
+        chosen.model,
+        out.model_folder,
+        card,
+        rows=rows,
+        name=given.name,
+        vocab_path=examples.vocab_path,
+    )
+    history_folder = out.history_folder
     tf.io.gfile.makedirs(history_folder)
     with tf.io.gfile.GFile(f"{history_folder}/{HISTORY}", "w") as file:
         file.write("".join(json.dumps(record) + "\n" for record in result.history))
     with tf.io.gfile.GFile(f"{history_folder}/{RECIPE}", "w") as file:
         file.write(prepared.to_json())
     if prepared.probe:
-        write_probe(f"{history_folder}/{PROBE}", prepared.probe, task, context, fresh_encoder(), raw_files)
-    shutil.rmtree(checkpoint_folder)  # finished: the next training of this kind starts afresh
+        write_probe(f"{history_folder}/{PROBE}", prepared.probe, task, context, fresh_encoder(), examples.raw_evaluation)
+    shutil.rmtree(out.checkpoint_folder)  # finished: the next training of this kind starts afresh
     return result
 
 
 def positive_of(task: Task, rows: inputs.Corpus, labels: Sequence[str], given: str | None) -> Positive | None:
     """The positive class of a task that answers one of two; none of any other."""
-    if not any(metric.classes == 2 for metric in task.metrics.values()):
+    if not any(metric.classes == 2 for metric in task.evaluation.metrics.values()):
         return None
     return choose_positive(labels, counts_of(task, rows, labels).tolist(), given)
 
 
 def counts_of(task: Task, rows: inputs.Corpus, labels: Sequence[str]) -> np.ndarray:
     """Training examples of each class."""
-    return class_counts({**rows.targets, **rows.others}[str(task.class_key)], len(labels))
+    return class_counts({**rows.targets, **rows.others}[str(task.objective.class_key)], len(labels))
 
 
 def weighed(
     task: Task, rows: inputs.Corpus, setting: Literal["balanced"] | Mapping[str, float], labels: Sequence[str]
 ) -> inputs.Corpus:
     """The rows, with what each class weighs in the loss."""
-    weigh, prepare = task.weigh, rows.prepare
+    weigh, prepare = task.objective.class_weights, rows.prepare
     counts = counts_of(task, rows, labels)
     weights = class_weights(setting, counts, labels)
     shown = ", ".join(f"{label} {weight:.3g}" for label, weight in list(zip(labels, weights, strict=True))[:_SHOWN])
@@ -293,11 +323,11 @@ def phases_of(
 
 def make_model(task: Task, context: Context, model: ModelConfig, seed: int) -> Any:
     """The task's model on the configured encoder, with the checkpoint's heads where the task has the same."""
-    of_task = task.make_encoder
+    of_task = task.model.make_encoder
     encoder = of_task(model, context, seed) if of_task else make_encoder(model, context.text.vocab_size, seed)
-    made = task.build(encoder, context, model.dropout, seed)
-    if model.checkpoint and task.take_heads:
-        for note in task.take_heads(made, checkpoints.load_heads(at_hand(model.checkpoint))):
+    made = task.model.build(encoder, context, model.dropout, seed)
+    if model.checkpoint and task.model.take_heads:
+        for note in task.model.take_heads(made, checkpoints.load_heads(at_hand(model.checkpoint))):
             events.emit(events.Note(note))
     return made
 

@@ -64,19 +64,19 @@ class _Features(tf.Module):
         super().__init__()
         text, task = TextConfig.model_validate_json(custom_config["text"]), get_task(custom_config["task"])
         self._paths = {"text_encoder": custom_config["vocab_path"]}
-        if task.label == "text" and text.separate:
+        if task.preprocessing.label == "text" and text.separate:
             self._paths["target_encoder"] = custom_config["target_vocab_path"]
         self._encoders = {
             name: TextEncoder.from_config(path, text, undecided=left_open(task, text)) for name, path in self._paths.items()
         }
         self.assets = [os.path.basename(path) for path in self._paths.values()]
         encoder = self._encoders["text_encoder"]
-        target = self._encoders.get("target_encoder", encoder) if task.label == "text" else None
+        target = self._encoders.get("target_encoder", encoder) if task.preprocessing.label == "text" else None
         labels, text_keys = (tuple(custom_config[name]) for name in ("labels", "text_keys"))
         context = Context(encoder, labels, text_keys=text_keys, target=target)
         self.raw = raw_features(task, text_keys)
         self._function = tf.function(
-            lambda columns: task.features(columns, context),
+            lambda columns: task.preprocessing.features(columns, context),
             input_signature=[{name: _spec_of(raw) for name, raw in self.raw.items()}],
             autograph=False,
         )

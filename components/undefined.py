@@ -45,8 +45,8 @@ def undefined_metrics(
     absent = [label for label, count in counts.items() if not count]
     found = {}
     for name, value in metrics.items():
-        if name in task.metrics and math.isnan(value):
-            of = task.metrics[name].tfma
+        if name in task.evaluation.metrics and math.isnan(value):
+            of = task.evaluation.metrics[name].tfma
             found[name] = _WHY.get(of) or _without(absent, len(counts), str(family_of(of)))
     return found
 

@@ -96,15 +96,15 @@ def check_metrics(task: Task, settings: EvaluationConfig, classes: int = 0) -> N
       classes: how many there are; 0 before they are known.
     """
     for name in (*settings.thresholds, *settings.slice_thresholds):
-        if name not in task.metrics:
+        if name not in task.evaluation.metrics:
             raise BertlineError(
-                f"evaluation: the task {task.name} has no metric {name!r}; it has {', '.join(task.metrics)}."
+                f"evaluation: the task {task.name} has no metric {name!r}; it has {', '.join(task.evaluation.metrics)}."
             )
-        if classes and not task.metrics[name].is_measured(classes):
-            others = [other for other, metric in task.metrics.items() if metric.is_measured(classes)]
+        if classes and not task.evaluation.metrics[name].is_measured(classes):
+            others = [other for other, metric in task.evaluation.metrics.items() if metric.is_measured(classes)]
             raise BertlineError(
-                f"evaluation: {name} is a metric of {task.metrics[name].classes} classes, and there are {classes};"
-                f" bound one of {', '.join(others)}."
+                f"evaluation: {name} is a metric of {task.evaluation.metrics[name].classes} classes, and there are"
+                f" {classes}; bound one of {', '.join(others)}."
             )
 
 
@@ -127,7 +127,7 @@ def judge(
 
     def fails(metric: str, value: float, bound: float) -> str | None:
         """How a value fails its bound, so that NaN does too; None if it keeps it."""
-        if task.metrics[metric].better == "higher":
+        if task.evaluation.metrics[metric].better == "higher":
             return None if value >= bound else "below"
         return None if value <= bound else "above"
 
@@ -140,7 +140,7 @@ def judge(
         if side := fails(metric, value, bound):
             reasons.append(f"{metric} {value:.4f} is {side} its bound {bound:g} on {OVERALL}")
         if baseline and not math.isnan(before := baseline[OVERALL][metric]):
-            allowed = settings.max_drop if task.metrics[metric].better == "higher" else -settings.max_drop
+            allowed = settings.max_drop if task.evaluation.metrics[metric].better == "higher" else -settings.max_drop
             if side := fails(metric, value, before - allowed):
                 reasons.append(
                     f"{metric} {value:.4f} is more than {settings.max_drop:g} {side} {before:.4f} of the model that is"
@@ -177,7 +177,7 @@ def _not_beaten(values: dict[str, float], before: dict[str, float], settings: Ev
         if math.isnan(before[metric]) and not math.isnan(values[metric]):
             return math.inf
         difference = values[metric] - before[metric]
-        return difference if task.metrics[metric].better == "higher" else -difference
+        return difference if task.evaluation.metrics[metric].better == "higher" else -difference
 
     # What is undefined is refused already, in a sentence of its own.
     defined = [metric for metric in settings.thresholds if not math.isnan(values[metric])]

@@ -44,8 +44,6 @@ A = TypeVar("A", bound=Answer)
 class Kind(Generic[A]):
     """Answers of one form, and the signature that gives them."""
 
-    tasks: tuple[str, ...]
-    """Those that answer so."""
     call: str
     """The client's call for it."""
     signature: str | None = None

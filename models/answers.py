@@ -1,7 +1,7 @@
 """What a served model's answers mean: each task's tensors as a value in the user's terms, which `str` shows to a person.
 
 It imports no TensorFlow, so that a client of a server can have it in a moment. A `Kind` is what a signature shows of its
-task: two tasks that answer alike are one kind.
+task: two tasks that answer alike name the same one (`Serving.response`).
 """
 
 from __future__ import annotations
@@ -253,29 +253,25 @@ class Embedded(Answer):
 
 
 CLASSIFIED = Kind(
-    tasks=("classification",),
     call="classify",
     outputs=("label", "probabilities", "classes"),
     read=Classified.of,
 )
 MULTI_CLASSIFIED = Kind(
-    tasks=("multilabel",),
     call="classes",
     outputs=("labels", "probabilities", "classes"),
     read=MultiClassified.of,
     plain=_plain_multi,
 )
-NUMBER = Kind(tasks=("regression",), call="regress", outputs=("value",), read=Number.of)
-SIMILAR = Kind(tasks=("similarity", "matching"), call="similarity", optional=(), outputs=("similarity",), read=Similar.of)
+NUMBER = Kind(call="regress", outputs=("value",), read=Number.of)
+SIMILAR = Kind(call="similarity", optional=(), outputs=("similarity",), read=Similar.of)
 CHOSEN = Kind(
-    tasks=("choice",),
     call="choose",
     inputs=("text", "text_2", "choices"),
     outputs=("index", "choice", "probabilities"),
     read=Chosen.of,
 )
 TAGGED = Kind(
-    tasks=("tagging",),
     call="tag",
     inputs=("text",),
     outputs=("entities", "types", "starts", "ends", "probabilities", "count"),
@@ -283,7 +279,6 @@ TAGGED = Kind(
     plain=lambda given: {"entities": [asdict(entity) for entity in Tagged.of(given).entities]},
 )
 SPAN_ANSWER = Kind(
-    tasks=("answering",),
     call="answer",
     inputs=("question", "context"),
     outputs=(
@@ -291,21 +286,10 @@ SPAN_ANSWER = Kind(
     ),
     read=SpanAnswer.of,
 )  # fmt: skip
-FILLED = Kind(
-    tasks=("pretraining",), call="fill_mask", inputs=("text",), outputs=("fillings", "probabilities"), read=Filled.of
-)
-EMBEDDED = Kind(tasks=(), call="embed", signature=EMBED, inputs=("text",), outputs=("vector",), read=Embedded.of)
+FILLED = Kind(call="fill_mask", inputs=("text",), outputs=("fillings", "probabilities"), read=Filled.of)
+EMBEDDED = Kind(call="embed", signature=EMBED, inputs=("text",), outputs=("vector",), read=Embedded.of)
 
 KINDS: tuple[Kind[Any], ...] = (
     CLASSIFIED, MULTI_CLASSIFIED, NUMBER, SIMILAR, CHOSEN, TAGGED, SPAN_ANSWER, FILLED, EMBEDDED, TRANSLATED, SAMPLED,
     ALIGNED,
 )  # fmt: skip
-
-
-def kind_for(task: str, signature: str | None = None) -> Kind[Any] | None:
-    """How the answers of a task are read, or those of one of its models' further signatures, by their names.
-
-    >>> kind_for("tagging") is TAGGED, kind_for("matching", "embed") is EMBEDDED, kind_for("tagging", "other")
-    (True, True, None)
-    """
-    return next((kind for kind in KINDS if kind.signature == signature and (signature or task in kind.tasks)), None)

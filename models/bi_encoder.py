@@ -16,10 +16,6 @@ from models.inputs import padded
 from models.packing import side_by_side
 from models.places import tokens_of
 from models.task import Context, Tensors
-from pipeline.config import Long
-
-LONG: tuple[Long, ...] = ("cut", "head_tail")
-"""The ways in which a long text may be read."""
 
 
 def request(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:

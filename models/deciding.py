@@ -47,17 +47,20 @@ def tune_decision(task: Task, model: Any, context: Context, rows: Iterable[Tenso
     Args:
       rows: their features, in batches.
     """
-    settings, output = context.deciding, next(iter(task.outputs.values()))
+    settings, output = context.deciding, next(iter(task.evaluation.outputs.values()))
     if not settings.calibration and settings.decision == "argmax" and not settings.abstain:
         return {}
     batches = list(rows)
-    if sum(int(task.targets(batch)[output.weight].shape[0] or 0) for batch in batches) < FEWEST_EXAMPLES:
+    if sum(int(task.evaluation.targets(batch)[output.weight].shape[0] or 0) for batch in batches) < FEWEST_EXAMPLES:
         return {}  # without a look at the model, which takes a while to be traced
     untuned = replace(context, tuned={})
 
     def ask(features: Tensors) -> Tensors:
-        batch = task.for_evaluation(padded(expanded(task, features, untuned)))
-        return {**task.measure(task.ask(model, batch, untuned), batch, untuned), **task.targets(features)}
+        batch = task.evaluation.prepare(padded(expanded(task, features, untuned)))
+        return {
+            **task.evaluation.measure(task.serving.predict(model, batch, untuned), batch, untuned),
+            **task.evaluation.targets(features),
+        }
 
     def answers() -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         asked = traced_once(ask)

@@ -44,15 +44,15 @@ def by_gradient(
         batch = padded(expanded(task, features, context, training=True))
         count = tf.shape(batch["mask"])[0]
         batch["weight"] = tf.fill([count], 1 / tf.cast(count, tf.float32))
-        if task.prepare:
-            batch = task.prepare(context, False)(batch, tf.constant(0, tf.int64))
+        if task.preprocessing.prepare:
+            batch = task.preprocessing.prepare(context, False)(batch, tf.constant(0, tf.int64))
         # A mask for each row: of one for all of them, rows that pull either way would cancel each other out.
         mask = tf.ones([count, *shape])
         with tf.GradientTape() as tape:
             tape.watch(mask)
             with encoder.masking(mask):
                 outputs = in_float32(model(batch, training=False))
-            loss = tf.reduce_sum(task.loss(outputs, batch))
+            loss = tf.reduce_sum(task.objective.loss(outputs, batch))
         return tf.reduce_sum(tf.abs(tape.gradient(loss, mask)), axis=0)
 
     sums = np.zeros(shape)

@@ -23,7 +23,9 @@ def scorer(task: Task, context: Context, rows: Callable[[], Iterable[Tensors]]) 
     Args:
       rows: gives the features of the held-out rows, in batches, each time that it is called.
     """
-    outputs = sorted({metric.output for name, metric in task.metrics.items() if name in _ours(task, context.labels)})
+    outputs = sorted(
+        {metric.output for name, metric in task.evaluation.metrics.items() if name in _ours(task, context.labels)}
+    )
     if not outputs:
         return None
 
@@ -32,8 +34,11 @@ def scorer(task: Task, context: Context, rows: Callable[[], Iterable[Tensors]]) 
     @cache  # traced once, not after each epoch
     def asked(model: Any) -> Callable[[Tensors], Tensors]:
         def ask(features: Tensors) -> Tensors:
-            batch = task.for_evaluation(padded(expanded(task, features, context)))
-            return {**task.measure(task.ask(model, batch, context), batch, context), **task.targets(features)}
+            batch = task.evaluation.prepare(padded(expanded(task, features, context)))
+            return {
+                **task.evaluation.measure(task.serving.predict(model, batch, context), batch, context),
+                **task.evaluation.targets(features),
+            }
 
         return traced_once(ask)
 
@@ -41,15 +46,15 @@ def scorer(task: Task, context: Context, rows: Callable[[], Iterable[Tensors]]) 
         ask = asked(model)
         sums = {(output, of): of_model[of].none(context.labels) for output in outputs for of in _families(task, output)}
         # Of what TFMA means only what another metric follows from: the loss itself is known already.
-        means = {metric.of: np.zeros(2) for metric in task.metrics.values() if metric.of}
+        means = {metric.of: np.zeros(2) for metric in task.evaluation.metrics.values() if metric.of}
         for features in rows():
             answers = {name: value.numpy() for name, value in ask(features).items()}
             for name, total in means.items():
-                named = task.outputs[task.metrics[name].output]
+                named = task.evaluation.outputs[task.evaluation.metrics[name].output]
                 weights = answers[named.weight].astype(np.float64)
                 total += [answers[named.prediction] @ weights, weights.sum()]
             for (output, of), found in sums.items():
-                named = task.outputs[output]
+                named = task.evaluation.outputs[output]
                 columns = (answers[named.label], answers[named.prediction], answers[named.weight])
                 for label, prediction, weight in zip(*columns, strict=True):
                     if weight > 0:
@@ -58,9 +63,9 @@ def scorer(task: Task, context: Context, rows: Callable[[], Iterable[Tensors]]) 
         wholes = {key: of_model[key[1]].whole(found) for key, found in sums.items()}
         scores = {}
         for name in _ours(task, context.labels):
-            metric, of = task.metrics[name], str(family_of(task.metrics[name].tfma))
+            metric, of = task.evaluation.metrics[name], str(family_of(task.evaluation.metrics[name].tfma))
             scores[name] = of_model[of].scores[metric.tfma](wholes[metric.output, of])
-        for name, metric in task.metrics.items():
+        for name, metric in task.evaluation.metrics.items():
             if metric.function:
                 total, weight = means[metric.of]
                 scores[name] = metric.function(total / weight) if weight else float("nan")
@@ -91,9 +96,13 @@ def _of_any_rows(value: Any) -> Any:
 
 
 def _ours(task: Task, labels: Sequence[str]) -> list[str]:
-    return [name for name, metric in task.metrics.items() if family_of(metric.tfma) and metric.is_measured(len(labels))]
+    return [
+        name
+        for name, metric in task.evaluation.metrics.items()
+        if family_of(metric.tfma) and metric.is_measured(len(labels))
+    ]
 
 
 def _families(task: Task, output: str) -> list[str]:
-    found = (family_of(metric.tfma) for metric in task.metrics.values() if metric.output == output)
+    found = (family_of(metric.tfma) for metric in task.evaluation.metrics.values() if metric.output == output)
     return sorted({family for family in found if family})

@@ -6,16 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from models.task import get_task, is_task
 from pipeline.errors import BertlineError
 
 ENCODER, TF_IDF = "encoder", "tf-idf"
 """What a card says under `kind`; an older card says nothing, and its model has an encoder."""
-_LINEAR_MODEL = {
-    "classification": "logistic regression",
-    "multilabel": "logistic regression",
-    "regression": "ridge regression",
-}
-"""What is learned over TF-IDF, by the task."""
 
 
 def has_fallback(task: str, texts: int) -> bool:
@@ -24,7 +19,7 @@ def has_fallback(task: str, texts: int) -> bool:
     Args:
       texts: that an example has.
     """
-    return task in _LINEAR_MODEL and texts == 1
+    return get_task(task).model.fallback is not None and texts == 1
 
 
 def without_encoder(kind: str | None, task: str | None) -> str:
@@ -33,7 +28,10 @@ def without_encoder(kind: str | None, task: str | None) -> str:
     >>> without_encoder("tf-idf", "multilabel"), without_encoder("encoder", "multilabel")
     ('TF-IDF with logistic regression', '')
     """
-    return f"TF-IDF with {_LINEAR_MODEL.get(task or '', 'a linear model')}" if kind == TF_IDF else ""
+    if kind != TF_IDF:
+        return ""
+    fallback = get_task(task).model.fallback if task and is_task(task) else None
+    return f"TF-IDF with {fallback.name if fallback else 'a linear model'}"
 
 
 def told(card: Mapping[str, Any]) -> str:

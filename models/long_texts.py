@@ -29,7 +29,7 @@ class Way(NamedTuple):
 
 def left_open(task: Task, text: TextConfig) -> bool:
     """Whether Transform is to keep so much of a text that the Trainer can still choose, or count what is left out."""
-    return "auto" in task.long and text.long in ("auto", "windows")
+    return "auto" in task.preprocessing.long and text.long in ("auto", "windows")
 
 
 def check_long(task: Task, text: TextConfig, texts: int, *, xla: bool = False) -> None:
@@ -42,10 +42,10 @@ def check_long(task: Task, text: TextConfig, texts: int, *, xla: bool = False) -
     way = text.long
     if way == "auto":
         return
-    if not task.long:
+    if not task.preprocessing.long:
         raise BertlineError(f"text.long: the task {task.name} reads long texts in windows in any case; leave it out.")
-    if way not in task.long:
-        known = " or ".join(name for name in task.long if name != "auto")
+    if way not in task.preprocessing.long:
+        known = " or ".join(name for name in task.preprocessing.long if name != "auto")
         raise BertlineError(f"text.long: {way} is not for the task {task.name}; leave it out, or choose {known}.")
     if way == "windows" and texts > 1:
         raise BertlineError(

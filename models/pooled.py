@@ -13,8 +13,8 @@ from models.encoder import Dropout, Encoder
 from models.inputs import OF_TOKENS
 from models.packing import Sliding
 from models.places import tokens_of
-from models.task import OF_ENCODER, Context, Tensors
-from pipeline.config import Long, Pooling
+from models.task import Context, Tensors
+from pipeline.config import Pooling
 
 PAIR: Pooling = "pair"
 TOGETHER: tuple[Pooling, ...] = ("pooler", "cls", "mean")
@@ -23,8 +23,6 @@ WINDOWS_AT_ONCE = 64
 """That are read together where nothing is learned: as many as the evaluator has examples at once, by memory."""
 TOKENS_AT_ONCE = 8192
 """That these have at most: fewer windows are read together where each is long."""
-LONG: tuple[Long, ...] = ("auto", "cut", "head_tail", "windows")
-"""The ways in which a long text may be read."""
 
 
 def request(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
@@ -228,7 +226,7 @@ def make_head(outputs: int, encoder: Encoder, context: Context, dropout: float, 
     return PooledHead(encoder, outputs, dropout, seed, context.pooling, sliding_of(context))
 
 
-def _attend(model: PooledHead, batch: Mapping[str, Any]) -> dict[str, list[Any]]:
+def attend(model: PooledHead, batch: Mapping[str, Any]) -> dict[str, list[Any]]:
     """By the tokens of the batch: what looks at the second text's [CLS] is shown to look at the one that is there. Of a
     text in windows, by those of the first one."""
     given = read_by_encoder(model.pooling, batch, model.sliding)
@@ -244,6 +242,3 @@ def _attend(model: PooledHead, batch: Mapping[str, Any]) -> dict[str, list[Any]]
         own = tf.where(places == first, 0.0, 1.0)[..., tf.newaxis] * taken
         found = [tf.einsum("bji,bhjk,bkl->bhil", own, layer, taken) for layer in found]
     return {"encoder": found}
-
-
-INSIDE = OF_ENCODER._replace(attend=_attend)

@@ -43,7 +43,7 @@ def prune_model(task: Task, context: Context, model: Any, heads: Mapping[int, Se
     """Makes a task's model without some of the heads of its encoder; the given one stays as it is."""
     encoder = find_encoder(model)
     smaller = prune(encoder, heads)
-    made = task.build(smaller, context, encoder.size.dropout, encoder.seed)
+    made = task.model.build(smaller, context, encoder.size.dropout, encoder.seed)
     for old, new in zip(_beside(model, encoder), _beside(made, smaller), strict=True):
         new.assign(old)
     return made

@@ -22,7 +22,7 @@ def features_of(records: tf.Tensor, task: Task, context: Context) -> dict[str, A
     }
     parsed = tf.io.parse_example(records, spec)
     columns = {name: as_numbers(value) if raw[name].is_list else value for name, value in parsed.items()}
-    return task.features(columns, context)
+    return task.preprocessing.features(columns, context)
 
 
 def read_records(files: Sequence[str], most: int | None = None) -> list[bytes]:

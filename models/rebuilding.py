@@ -100,11 +100,11 @@ def _context(folder: Path, task: Task, card: Mapping[str, Any]) -> Context:
         tuple(card.get("labels", ())),
         pretraining,
         # A caller may name the texts otherwise than the Examples do.
-        task.text_keys if task.input_names else tuple(card.get("text_keys", ("text",))),
+        task.preprocessing.text_keys if task.preprocessing.input_names else tuple(card.get("text_keys", ("text",))),
         pooling=shape.get("pooling", "pooler"),
         crf=bool(shape.get("crf")),
         translation=translation,
-        target=target if task.label == "text" else None,
+        target=target if task.preprocessing.label == "text" else None,
         positive=card.get("positive"),
         tuned=card.get("tuned", {}),
     )
@@ -125,7 +125,7 @@ def _sizes(
     folder: Path, task: Task, shape: Mapping[str, Any] | None, shapes: Sequence[tuple[int, ...]]
 ) -> Iterator[EncoderSize | Seq2SeqSize]:
     """The size that the card names; of an older card, which names none, those that the weights may have."""
-    kind: Any = Seq2SeqSize if task.make_encoder else EncoderSize
+    kind: Any = Seq2SeqSize if task.model.make_encoder else EncoderSize
     if shape is None:
         if kind is Seq2SeqSize:
             raise BertlineError(f"{folder}: its card does not say how the model is shaped; run the line again.")
@@ -166,7 +166,7 @@ def _filled(task: Task, context: Context, size: Any, arrays: Sequence[np.ndarray
             encoder: Any = Seq2Seq(size, begin_id=context.target.cls_id)
         else:
             encoder = Encoder(size)
-        model = task.build(encoder, context, size.dropout, 0)
+        model = task.model.build(encoder, context, size.dropout, 0)
     if [tuple(variable.shape) for variable in model.variables] != [array.shape for array in arrays]:
         return None
     for variable, array in zip(model.variables, arrays, strict=True):
@@ -181,12 +181,12 @@ class _Probe:
         self._task, self._context = task, context
         words = [piece for piece in context.text.vocab if piece.isalpha()] or ["text"]
         spread = words[:: max(1, len(words) // max(_PROBE_WORDS))] * max(_PROBE_WORDS)
-        texts = [task.as_asked(" ".join(spread[:count]).encode()) for count in _PROBE_WORDS]
+        texts = [task.serving.as_asked(" ".join(spread[:count]).encode()) for count in _PROBE_WORDS]
         self._columns = {
             key: tf.constant([texts, texts[::-1]] if key == CHOICES else texts[:: -1 if place else 1])
             for place, key in enumerate(context.text_keys)
         }
-        names = zip(task.input_names or context.text_keys, context.text_keys, strict=True)
+        names = zip(task.preprocessing.input_names or context.text_keys, context.text_keys, strict=True)
         try:
             graph = tf.saved_model.load(str(folder))
             asked = {name: self._columns[key] for name, key in names}
@@ -203,8 +203,8 @@ class _Probe:
 
     def _ask(self, model: Any) -> Tensors:
         task, context = self._task, self._context
-        batch = padded(expanded(task, task.request(self._columns, context), context))
-        return task.answer(task.ask(model, batch, context), batch, context)
+        batch = padded(expanded(task, task.preprocessing.request(self._columns, context), context))
+        return task.serving.signature(task.serving.predict(model, batch, context), batch, context)
 
 
 def _alike(given: np.ndarray, wanted: np.ndarray) -> bool:

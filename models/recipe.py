@@ -152,4 +152,6 @@ def main_score(task: Task, classes: int) -> str:
 
 def _scores(task: Task, classes: int) -> list[str]:
     """What is measured after each epoch."""
-    return [name for name, metric in task.metrics.items() if family_of(metric.tfma) and metric.is_measured(classes)]
+    return [
+        name for name, metric in task.evaluation.metrics.items() if family_of(metric.tfma) and metric.is_measured(classes)
+    ]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from models import tags
+from models import extra_metrics, tags
 from models.decision import LIKELIEST, Decision
 from models.ranks import OF_RANKS, ranks
 from models.scores import (
@@ -30,6 +30,13 @@ from models.scores import (
 from models.translation_scores import OF_TRANSLATIONS, no_rows, statistics
 
 Scores = Mapping[str, Callable[[Any], float]]
+
+
+class _Scores(dict[str, Callable[[Any], float]]):
+    """Those of a family, and any that another package has registered for it."""
+
+    def __missing__(self, name: str) -> Callable[[Any], float]:
+        return extra_metrics.get(name).of_whole
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,8 @@ class Family:
 
 def family_of(score: str) -> str | None:
     """The name of the family that a score is of; None for one that is not ours."""
-    return next((name for name, family in FAMILIES.items() if score in family.scores), None)
+    found = next((name for name, family in FAMILIES.items() if score in family.scores), None)
+    return extra_metrics.get(score).family if found is None and score in extra_metrics.names() else found
 
 
 def _confusion(decision: Decision) -> Family:
@@ -62,7 +70,7 @@ def _confusion(decision: Decision) -> Family:
 
     of_positive = {name: partial(score, positive=decision.positive) for name, score in OF_POSITIVE.items()}
     none = lambda labels: np.zeros((len(labels), len(labels)), np.int64)  # noqa: E731
-    return Family({**OF_CONFUSION, **of_positive}, none, add, lambda a, b: a + b)
+    return Family(_Scores({**OF_CONFUSION, **of_positive}), none, add, lambda a, b: a + b)
 
 
 def _decisions(decision: Decision) -> Family:
@@ -133,7 +141,7 @@ FAMILIES: Mapping[str, Family] = {
     "confusion": _confusion(LIKELIEST),
     # A number each: ranks need the values of all rows beside each other, 16 bytes a row.
     "values": Family(
-        {name: lambda found, of=score: of(*found) for name, score in OF_VALUES.items()},  # type: ignore[misc]
+        _Scores({name: lambda found, of=score: of(*found) for name, score in OF_VALUES.items()}),  # type: ignore[misc]
         lambda labels: (array("d"), array("d")),
         _add_values,
         lambda a, b: (a[0] + b[0], a[1] + b[1]),
@@ -154,7 +162,7 @@ FAMILIES: Mapping[str, Family] = {
     # Predictions and labels that are one text each.
     "translations": Family(OF_TRANSLATIONS, lambda labels: no_rows(), _add_translation, lambda a, b: a + b),
     # Predictions that are two vectors, labels that say which text the second is of.
-    "ranks": Family(OF_RANKS, lambda labels: [], _add_vectors, lambda a, b: a + b, whole=_places),
+    "ranks": Family(_Scores(OF_RANKS), lambda labels: [], _add_vectors, lambda a, b: a + b, whole=_places),
 }
 
 

@@ -41,7 +41,7 @@ def step_function(
             logits = in_float32(model(batch, training=True))
             loss = tf.reduce_sum(batch["weight"] * _smoothed(task, logits, batch, settings.label_smoothing))
             scaled = loss * optimizer.loss_scale
-        accuracy = tf.reduce_sum(batch["weight"] * task.correct(logits, batch))
+        accuracy = tf.reduce_sum(batch["weight"] * task.objective.accuracy(logits, batch))
         return tape.gradient(scaled, weights), tf.stack([loss, accuracy, _tokens(batch, rows.counted)])
 
     def replica_step(batch: Tensors) -> tf.Tensor:
@@ -111,9 +111,9 @@ def _tokens(batch: Tensors, counted: str | None) -> tf.Tensor:
 
 
 def _smoothed(task: Task, logits: Any, batch: Tensors, share: float) -> tf.Tensor:
-    losses = task.loss(logits, batch)
-    if share and task.spread_loss:
-        return (1 - share) * losses + share * task.spread_loss(logits, batch)
+    losses = task.objective.loss(logits, batch)
+    if share and task.objective.smoothing:
+        return (1 - share) * losses + share * task.objective.smoothing(logits, batch)
     return losses
 
 
@@ -182,8 +182,8 @@ def evaluator(
     def numbers(batch: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
         logits = in_float32(model(batch, training=False))
         return (
-            tf.reduce_sum(batch["weight"] * task.loss(logits, batch)),
-            tf.reduce_sum(batch["weight"] * task.correct(logits, batch)),
+            tf.reduce_sum(batch["weight"] * task.objective.loss(logits, batch)),
+            tf.reduce_sum(batch["weight"] * task.objective.accuracy(logits, batch)),
         )
 
     def evaluate() -> tuple[float, float]:

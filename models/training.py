@@ -125,7 +125,7 @@ def train(
     for phase in phases:
         _check(phase.settings, devices.replicas, phase.rows, eval_rows)
     phase_of = [number for number, phase in enumerate(phases) for _ in range(phase.settings.epochs)]  # by epoch
-    plans = [_plan(phases[number], epoch, task.class_key) for epoch, number in enumerate(phase_of)]
+    plans = [_plan(phases[number], epoch, task.objective.class_key) for epoch, number in enumerate(phase_of)]
     ends = np.cumsum([len(planned) for planned in plans])
     total_steps = int(ends[-1])
 
@@ -294,4 +294,4 @@ def _badness(task: Task, best_by: str, loss: float, scores: Mapping[str, float])
     if best_by == "loss" or not scores:  # only the chief measures scores, and the others take its word
         return loss
     value = scores[best_by]
-    return float("inf") if np.isnan(value) else value if task.metrics[best_by].better == "lower" else -value
+    return float("inf") if np.isnan(value) else value if task.evaluation.metrics[best_by].better == "lower" else -value

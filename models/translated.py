@@ -134,7 +134,6 @@ def _plain_aligned(given: Given) -> dict[str, Any]:
 
 
 TRANSLATED = Kind(
-    tasks=("translation",),
     call="translate",
     inputs=("text",),
     optional=(),
@@ -143,7 +142,6 @@ TRANSLATED = Kind(
     plain=_plain_best,
 )
 SAMPLED = Kind(
-    tasks=(),
     call="translate",
     signature=SAMPLE,
     inputs=("text",),
@@ -154,7 +152,6 @@ SAMPLED = Kind(
     plain=_plain_best,
 )
 ALIGNED = Kind(
-    tasks=(),
     call="align",
     signature=ALIGN,
     inputs=("text",),

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from models.decision import CONFIDENCE, EVEN, TEMPERATURE, THRESHOLD, Decision
 from pipeline.config import DecisionConfig
 from pipeline.errors import BertlineError
+
+if TYPE_CHECKING:
+    from models.task import Task
 
 FEWEST_EXAMPLES = 50
 """From which anything is tuned."""
@@ -233,20 +236,21 @@ def answers_of(probabilities: np.ndarray, true: np.ndarray, decision: Decision) 
     return probabilities[np.arange(len(true)), chosen], chosen == true
 
 
-def check_deciding(task: str, settings: DecisionConfig, labels: int = 0) -> None:
+def check_deciding(task: Task, settings: DecisionConfig, labels: int = 0) -> None:
     """Refuses what a task cannot decide by.
 
     Args:
       labels: how many there are; 0 before they are known.
     """
-    if settings.abstain and task != "classification":
-        several = "; of several labels none is answered where none is likely" if task == "multilabel" else ""
+    one_of_several = task.serving.decides and task.preprocessing.label == "class"
+    if settings.abstain and not one_of_several:
+        several = "; of several labels none is answered where none is likely" if task.serving.decides else ""
         raise BertlineError(
-            f"evaluation.abstain: the task {task} does not answer one of several classes{several}; leave it out."
+            f"evaluation.abstain: the task {task.name} does not answer one of several classes{several}; leave it out."
         )
-    if settings.decision == "tuned" and task not in ("classification", "multilabel"):
-        raise BertlineError(f"evaluation.decision: the task {task} has no threshold; leave it out.")
-    if settings.decision == "tuned" and task == "classification" and labels > 2:
+    if settings.decision == "tuned" and not task.serving.decides:
+        raise BertlineError(f"evaluation.decision: the task {task.name} has no threshold; leave it out.")
+    if settings.decision == "tuned" and one_of_several and labels > 2:
         raise BertlineError(
             f"evaluation.decision: a threshold is of two classes, and there are {labels}; leave it out. Where no class is"
             " likely, evaluation.abstain answers none of them."

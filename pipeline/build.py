@@ -17,6 +17,7 @@ from components.pairs import SentencePairs
 from components.pusher import Publish
 from components.serve_checker import ServeCheck
 from components.statistics import StatisticsGen
+from components.steps import Step
 from components.trainer_component import GIVEN_AT_RUN as TRAINING_AT_RUN
 from components.trainer_component import Trainer
 from components.transform import Transform
@@ -27,9 +28,9 @@ from models.long_texts import check_long
 from models.task import as_learned, check_label, check_test, check_texts, check_training, get_task
 from models.tuning import check_deciding
 from pipeline.beam import beam_args
-from pipeline.config import Config, DecisionConfig
+from pipeline.config import Config, DecisionConfig, plugins
 from pipeline.fallback import fallback_by
-from pipeline.fingerprints import InputDigests, code_fingerprint
+from pipeline.fingerprints import InputDigests, added_to, code_fingerprint, task_modules
 from pipeline.place import Place, here
 
 _OF_THE_LINE_ALONE = {
@@ -78,9 +79,13 @@ def create_pipeline(
     check_test(task, config.data.test)
     check_training(task, config.training, config.model.crf)
     check_metrics(as_learned(task, config.pretraining), config.evaluation, len(config.data.labels))
-    check_deciding(config.task, config.evaluation, len(config.data.labels))
-    files = check_inputs(config.data, config.evaluation.slices, list(task.list_keys)) if place.sees_data else []
-    task_module = f"models.tasks.{config.task}"
+    check_deciding(task, config.evaluation, len(config.data.labels))
+    files = (
+        check_inputs(config.data, config.evaluation.slices, list(task.preprocessing.list_keys)) if place.sees_data else []
+    )
+    own = task_modules(config.task)
+    of_task, of_reader = added_to(config, plugins.TASKS), added_to(config, plugins.READERS)
+    measured = added_to(config, plugins.TASKS, plugins.METRICS)
     slices = json.dumps(list(config.evaluation.slices))
     # Which of two classes is looked for is no question of reading.
     data, text = config.data.model_dump_json(exclude={"positive"}), config.text.model_dump_json()
@@ -91,27 +96,27 @@ def create_pipeline(
         data=data,
         slices=slices,
         inputs=digests.data,
-        code=code_fingerprint("components.ingest.component"),
+        code=code_fingerprint("components.ingest.component", added=of_reader),
         quarantine_path=place.quarantine,
-        label=task.label or "class",
-        lists=json.dumps(list(task.list_keys)),
+        label=task.preprocessing.label or "class",
+        lists=json.dumps(list(task.preprocessing.list_keys)),
         **{name: at_run[name] for name in FILES_AT_RUN if name in at_run},
-    ).with_id("Ingest")
+    ).with_id(Step.INGEST)
     examples = ingest.outputs["examples"]
     statistics = StatisticsGen(
         examples=examples,
         code=code_fingerprint("components.statistics"),
-    ).with_id("StatisticsGen")
+    ).with_id(Step.STATISTICS)
     schema = SchemaFromConfig(
         report=ingest.outputs["report"],
         data=config.data.model_dump_json(),
         # A step gets only what changes its result: allowing anomalies must not train the model again.
         validation=config.validation.model_dump_json(exclude={"allow_anomalies"}),
         slices=slices,
-        label=task.label or "class",
-        lists=json.dumps(dict(task.list_keys)),
+        label=task.preprocessing.label or "class",
+        lists=json.dumps(dict(task.preprocessing.list_keys)),
         code=code_fingerprint("components.validation"),
-    ).with_id("Schema")
+    ).with_id(Step.SCHEMA)
     validator = DataGate(
         statistics=statistics.outputs["statistics"],
         schema=schema.outputs["schema"],
@@ -119,25 +124,25 @@ def create_pipeline(
         validation=config.validation.model_dump_json(),
         baseline_path=place.accepted_statistics,
         code=code_fingerprint("components.validation"),
-    ).with_id("ExampleValidator")
+    ).with_id(Step.VALIDATION)
     vocabulary = VocabularyGen(
         examples=examples,
         text=config.text.model_dump_json(exclude=_OF_LENGTH),
         text_keys=json.dumps(text_keys),
-        target_keys=json.dumps(["label"] if task.label == "text" else []),
+        target_keys=json.dumps(["label"] if task.preprocessing.label == "text" else []),
         vocab_digest=digests.vocab,
         code=code_fingerprint("components.vocabulary"),
-    ).with_id("Vocabulary")
+    ).with_id(Step.VOCABULARY)
     # What is learned from: the rows themselves, or, of documents, pairs of sentences.
     learned, learned_schema, pairs = examples, schema.outputs["schema"], []
-    if config.task == "pretraining":
+    if task.preprocessing.number_keys:
         sentence_pairs = SentencePairs(
             examples=examples,
             vocabulary=vocabulary.outputs["vocabulary"],
             text=text,
             pretraining=config.pretraining.model_dump_json(exclude=_TRAINING_ALONE),
             code=code_fingerprint("components.pairs"),
-        ).with_id("SentencePairs")
+        ).with_id(Step.SENTENCE_PAIRS)
         learned, learned_schema = sentence_pairs.outputs["pairs"], sentence_pairs.outputs["schema"]
         pairs = [sentence_pairs]
     transform = Transform(
@@ -147,8 +152,8 @@ def create_pipeline(
         task=config.task,
         text=text,
         text_keys=text_keys,
-        code=code_fingerprint("components.transform", task_module),
-    ).with_id("Transform")
+        code=code_fingerprint("components.transform", *own, added=of_task),
+    ).with_id(Step.TRANSFORM)
     trainer = Trainer(
         examples=transform.outputs["transformed_examples"],
         raw_examples=examples,
@@ -162,20 +167,20 @@ def create_pipeline(
             "positive": config.data.positive,
             # Only of tasks that decide by it, so that no other is trained again.
             "deciding": config.evaluation.model_dump_json(include=set(DecisionConfig.model_fields))
-            if task.decides
+            if task.serving.decides
             else "{}",
             "model": config.model.model_dump_json(),
             "training": config.training.model_dump_json(exclude={"fallback"}),
             "pretraining": config.pretraining.model_dump_json() if pairs else "{}",
-            "translation": config.translation.model_dump_json() if task.label == "text" else "{}",
+            "translation": config.translation.model_dump_json() if task.preprocessing.label == "text" else "{}",
             **({"fallback_by": compared} if (compared := fallback_by(config)) else {}),
             "samples": config.serve_check.samples,
             "checkpoints": place.checkpoints,
             "checkpoint_digest": digests.checkpoint,
-            "code": code_fingerprint("components.trainer", task_module),
+            "code": code_fingerprint("components.trainer", *own, *task.model.modules(), added=measured),
         },
         **{name: at_run[name] for name in TRAINING_AT_RUN if name in at_run},
-    ).with_id("Trainer")
+    ).with_id(Step.TRAINER)
     evaluator = Evaluator(
         examples=learned,
         model=trainer.outputs["model"],
@@ -183,8 +188,8 @@ def create_pipeline(
         settings=config.evaluation.model_dump_json(),
         pretraining=config.pretraining.model_dump_json(include={"next_sentence"}),
         destination=place.destination,
-        code=code_fingerprint("components.evaluator", task_module),
-    ).with_id("Evaluator")
+        code=code_fingerprint("components.evaluator", *own, *task.evaluation.modules(), added=measured),
+    ).with_id(Step.EVALUATOR)
     checks, served = [], {}
     if push and config.serve_check.enabled:
         checks = [
@@ -194,7 +199,7 @@ def create_pipeline(
                 name=config.name,
                 max_ms=config.serve_check.max_ms,
                 code=code_fingerprint("components.serve_checker", "serving.embedded.__main__"),
-            ).with_id("ServeCheck")
+            ).with_id(Step.SERVE_CHECK)
         ]
         served = {"served": checks[0].outputs["served"]}
     pusher = Publish(
@@ -204,7 +209,7 @@ def create_pipeline(
         destination=place.destination,
         card=json.dumps({"pipeline": config.name, "data_digest": digests.data, "data": _how_read(config)}),
         code=code_fingerprint("components.pusher"),
-    ).with_id("Pusher")
+    ).with_id(Step.PUSHER)
     # Nothing is learned from data that the validator has not let through.
     vocabulary.add_upstream_node(validator)
     transform.add_upstream_node(validator)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from components.steps import Step
 from pipeline import environment
 from pipeline.checkpoint_command import checkpoint
 from pipeline.compile_command import compile_command
@@ -38,10 +39,6 @@ from pipeline.worker_command import worker
 if TYPE_CHECKING:
     from pipeline.predict import Found, Wanted
 
-STEPS = (
-    "Ingest", "StatisticsGen", "Schema", "ExampleValidator", "Vocabulary", "SentencePairs", "Transform", "Trainer",
-    "Evaluator", "ServeCheck", "Pusher",
-)  # fmt: skip
 REFUSED = 3
 
 
@@ -101,7 +98,9 @@ def main() -> None:
 @main.command(epilog=f"Presets: {', '.join(preset_names())}.")
 @click.argument("config", default="reviews")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting: training.epochs=2.")
-@click.option("--from", "again_from", type=click.Choice(STEPS), help="Run this step and all after it again.")
+@click.option(
+    "--from", "again_from", type=click.Choice([step.value for step in Step]), help="Run this step and all after it again."
+)
 @click.option("--allow-anomalies", is_flag=True, help="Go on in spite of anomalies in the data; recorded with the run.")
 @click.option("--workspace", metavar="DIR", help="Folder for everything the run writes. [default: ./workspace]")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON and nothing else.")

@@ -9,6 +9,7 @@ from typing import Any
 
 from models.checkpoints.formats import PRESET, find, look, vocabulary_in
 from models.kinds import need_encoder
+from models.task import Task, get_task, is_task
 from pipeline import hubs, storage
 from pipeline.config.training import RECIPE
 from pipeline.errors import BertlineError
@@ -24,7 +25,7 @@ def apply_checkpoint_defaults(raw: dict[str, Any]) -> None:
     checkpoint = (model or {}).get("checkpoint")
     training = raw["training"] = dict(training or {})
     training.setdefault("learning_rate", 5e-5 if checkpoint else 5e-4)
-    if not isinstance(checkpoint, str) or raw.get("task") == "translation":  # which the schema refuses
+    if not isinstance(checkpoint, str) or _has_own_encoder(raw):  # which the schema refuses
         return
     try:
         checkpoint = model["checkpoint"] = hubs.pinned(checkpoint)  # type: ignore[index]
@@ -61,11 +62,17 @@ def apply_recipe(raw: dict[str, Any]) -> None:
     if not isinstance(given, dict):
         return  # the schema explains it better
     raw["training"] = given
-    if raw.get("task") not in ("pretraining", "translation") and not {"epochs", "recipe"} & given.keys():
+    task = _task_of(raw)
+    if not (task and task.model.starts_from_scratch) and not {"epochs", "recipe"} & given.keys():
         raw["training"] = {**given, "recipe": [name for name in RECIPE if name not in given]}
         judged_by = _first_threshold(raw)
         if judged_by and "best_by" not in given:
             raw["training"]["best_by"] = judged_by  # the recipe takes it where it is measured after an epoch
+
+
+def _has_own_encoder(raw: Mapping[str, Any]) -> bool:
+    task = _task_of(raw)
+    return task is not None and task.model.has("make_encoder")
 
 
 def _first_threshold(raw: Mapping[str, Any]) -> str | None:
@@ -74,53 +81,28 @@ def _first_threshold(raw: Mapping[str, Any]) -> str | None:
     return next((name for name in thresholds if isinstance(name, str)), None) if isinstance(thresholds, dict) else None
 
 
-_OF_TRANSLATION: Mapping[str, Mapping[str, Any]] = {
-    "data": {"max_words": 200, "max_word_ratio": 9},
-    "text": {"lower": False, "strip_accents": False, "joined": True},
-    "training": {
-        "epochs": 20,
-        "batch_tokens": 4096,
-        "label_smoothing": 0.1,
-        "schedule": "inverse_sqrt",
-        "learning_rate": 1e-3,
-        "weight_decay": 0.0,
-        "beta_2": 0.98,
-        "keep": "best",
-        "best_by": "bleu",
-    },
-}
-
-
 def apply_task_defaults(raw: dict[str, Any]) -> None:
-    """Matching and pre-training read texts without labels, and the latter [MASK] in a request as one piece; answering reads
-    SQuAD's files; translation writes texts as they are to be read, and is trained as the Transformer's paper says."""
+    """What the task declares; the user's own word stands above it."""
     raw["text"] = {} if raw.get("text") is None else raw["text"]
-    data, text = raw.get("data"), raw["text"]
-    if not isinstance(data, dict) or not isinstance(text, dict):
-        return
-    if raw.get("task") == "matching":
-        data.setdefault("label", None)
-    if raw.get("task") == "answering":
-        for key, value in (("label", None), ("format", "squad"), ("text", ["question", "context"])):
-            data.setdefault(key, value)
-        text.setdefault("seq_len", 384)
-        split = data.setdefault("split", {})
-        if isinstance(split, dict) and "column" not in split:
-            split.setdefault("group", "title")
-    if raw.get("task") == "pretraining":
-        data.setdefault("label", None)
-        text.setdefault("reading", "huggingface")
-        pretraining = raw.get("pretraining")
-        phases = pretraining.get("phases") if isinstance(pretraining, dict) else None
-        if isinstance(phases, list) and phases and isinstance(phases[-1], dict) and "seq_len" in phases[-1]:
-            text.setdefault("seq_len", phases[-1]["seq_len"])
-    if raw.get("task") == "translation":
-        for section, defaults in _OF_TRANSLATION.items():
-            given = raw.get(section) or {}
-            if isinstance(given, dict):  # else the schema explains it better
-                raw[section] = {**defaults, **given}
-                if "batch_size" in given and "batch_tokens" not in given:
-                    raw[section].pop("batch_tokens")  # the user counts in rows
+    task = _task_of(raw)
+    if task and isinstance(raw.get("data"), dict) and isinstance(raw["text"], dict):  # else the schema explains it better
+        _fill_in(raw, task.config.defaults(raw))
+
+
+def _fill_in(given: dict[str, Any], defaults: Mapping[str, Any]) -> None:
+    """Sections in sections are filled in likewise, unless something else than a section stands there."""
+    for name, value in defaults.items():
+        if isinstance(value, Mapping):
+            section = given[name] = {} if given.get(name) is None else given[name]
+            if isinstance(section, dict):
+                _fill_in(section, value)
+        else:
+            given.setdefault(name, value)
+
+
+def _task_of(raw: Mapping[str, Any]) -> Task | None:
+    name = raw.get("task", "classification")
+    return get_task(name) if is_task(name) else None
 
 
 def checkpoint_text(folder: Path) -> dict[str, Any]:

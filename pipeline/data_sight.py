@@ -12,13 +12,14 @@ from tensorflow_metadata.proto.v0.statistics_pb2 import DatasetFeatureStatistics
 
 from components.sight.data import PAGE, VALUES, look
 from components.sight.data_page import data_page
+from components.steps import Step
 from components.tracking.tracker import Tracker
 from pipeline.config import Config
 from pipeline.shown_paths import from_here
 
 FILE_NAME = "data.html"
-_JUDGE = "ExampleValidator"
-_STEPS = ("Ingest", "StatisticsGen", _JUDGE)
+_JUDGE = Step.VALIDATION
+_STEPS = (Step.INGEST, Step.STATISTICS, _JUDGE)
 
 
 class DataSight:

@@ -52,7 +52,7 @@ class LocalEngine(LocalDagRunner):
         super().__init__()
         lean_beam.install()
         self._config, self._again_from, self._fingerprint = config, again_from, fingerprint
-        self._label = get_task(config.task).label
+        self._label = get_task(config.task).preprocessing.label
         self.record = RunRecord(config, self._label, part)
 
     def run_with_ir(self, pipeline: pipeline_pb2.Pipeline, run_options: Any = None) -> None:

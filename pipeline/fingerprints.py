@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 from components.ingest.files import digest
 from pipeline import storage
-from pipeline.config import Config
+from pipeline.config import Config, own_tasks, plugins
 from pipeline.errors import BertlineError
 from pipeline.source_code import Reference, Source
 
@@ -58,14 +60,20 @@ def all_sources() -> str:
     return total.hexdigest()
 
 
-def code_fingerprint(*modules: str) -> str:
+def code_fingerprint(*modules: str, added: Iterable[EntryPoint] = ()) -> str:
     """JSON of source -> digest, over the modules and all of ours that they import, directly or not.
 
     A source is a file, or FILE:NAME, one definition in a file of `pipeline`.
+
+    Args:
+      added: what other packages give to the step. All of their code counts, with what it imports of ours.
     """
     seen: dict[str, str] = {}
     known: set[Reference] = set()
     waiting = [Reference(module) for module in modules]
+    for point in added:
+        seen |= plugins.digests(point)
+        waiting += [found for path in plugins.sources(point) for found in Source(path.stem, path.read_bytes()).references]
     while waiting:
         reference = waiting.pop()
         if reference not in known:
@@ -74,6 +82,21 @@ def code_fingerprint(*modules: str) -> str:
             seen |= digests
             waiting += further
     return json.dumps(seen, sort_keys=True)
+
+
+def task_modules(task: str) -> list[str]:
+    """The module of a task of ours."""
+    return [f"models.tasks.{task}"] if task in own_tasks() else []
+
+
+def added_to(config: Config, *groups: str) -> list[EntryPoint]:
+    """What other packages add to a run: its task, its reader, and metrics, which any task may have."""
+    wanted = {
+        plugins.TASKS: [config.task] if config.task not in own_tasks() else [],
+        plugins.READERS: [config.data.format] if config.data.format in plugins.registered(plugins.READERS) else [],
+        plugins.METRICS: plugins.registered(plugins.METRICS),
+    }
+    return [plugins.point_of(group, name) for group in groups for name in wanted[group] if name]
 
 
 def file_fingerprint(path: str | None) -> str:

@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
+from components.steps import Step  # noqa: E402
 from pipeline.environment import prepare  # noqa: E402
 
 prepare()
@@ -57,7 +58,7 @@ def compile_job(config: Config, engine: Engine) -> dict[str, Any]:
     for name, task in spec.root.dag.tasks.items():
         if config.cluster.retries:
             task.retry_policy.max_retry_count = config.cluster.retries
-        if name == "Ingest":  # an engine sees the names of the raw files and not what is in them
+        if name == Step.INGEST:  # an engine sees the names of the raw files and not what is in them
             task.caching_options.enable_cache = False
     return {**job, "pipelineSpec": json_format.MessageToDict(spec)}
 

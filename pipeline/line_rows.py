@@ -75,18 +75,18 @@ def records_of_file(path: str, card: Mapping[str, Any], most: int) -> list[bytes
     from models.task import get_task
 
     task = get_task(card["task"])
-    if task.number_keys:
+    if task.preprocessing.number_keys:
         raise BertlineError(
             f"--data: the task {task.name} is judged by examples that its line has made of documents; leave it out, and"
             " name the --workspace of the line."
         )
-    data, lists = _how_read(path, card, has_label=task.label is not None), list(task.list_keys)
+    data, lists = _how_read(path, card, has_label=task.preprocessing.label is not None), list(task.preprocessing.list_keys)
     columns = list(needed_columns(data, (), lists))
     rows = (row for file in check_inputs(data, (), lists) for row in read(file, data, columns))
     kept: list[bytes] = []
     left_out = 0
     for row in rows:
-        result = row if isinstance(row, BadRow) else sort_row(row, data, "eval", (), task.label or "class")
+        result = row if isinstance(row, BadRow) else sort_row(row, data, "eval", (), task.preprocessing.label or "class")
         if isinstance(result, KeptRow):
             kept.append(make_example(result.features))
         left_out += not isinstance(result, KeptRow)

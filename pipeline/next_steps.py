@@ -16,7 +16,9 @@ from pathlib import Path
 from components.held_out.rows import HeldOutRows, Texts
 from components.verdict import FILE_NAME as VERDICT
 from components.verdict import Verdict
+from models.answers import EMBED, FILLED
 from models.kinds import without_encoder
+from models.task import get_task
 from pipeline.config import CHOICES, Config
 from pipeline.errors import BertlineError
 from pipeline.run import Started
@@ -27,7 +29,6 @@ from serving.settings import REST_PORT
 Step = tuple[str, str]
 """A command, and what it is for. Without a command it is advice."""
 
-_EMBEDDED = ("matching", "similarity")
 _LONGEST_EXAMPLE = 160  # characters; more would hide the command
 _LOOKED_AT = 500
 _FEW_EXAMPLES = 1000
@@ -99,7 +100,7 @@ def _faster(config: Config, started: Started, summary: Summary) -> Iterator[Step
 def _to_learn_better(config: Config, started: Started, summary: Summary) -> Iterator[Step]:
     if not without_encoder(summary.kind, summary.task):  # neither more epochs nor the best of them would change that
         yield from _other_epochs(config, started, summary)
-    if config.model.checkpoint is None and config.task != "translation":
+    if config.model.checkpoint is None and not get_task(config.task).model.has("make_encoder"):
         why = "start from a pre-trained encoder, the folder of a Hugging Face BERT, and not from scratch"
         yield _again(config, started, "model.checkpoint=FOLDER"), why
     yield from _rare_class(config, started, summary)
@@ -127,7 +128,7 @@ def _rare_class(config: Config, started: Started, summary: Summary) -> Iterator[
 def _longer(config: Config, started: Started, summary: Summary) -> Step | None:
     """More epochs, where they promise something: the loss on the evaluation examples still fell at the last one."""
     losses, epochs = summary.eval_losses, config.training.epochs
-    if config.pretraining.phases and config.task == "pretraining" or not isinstance(epochs, int):
+    if config.pretraining.phases and get_task(config.task).preprocessing.number_keys or not isinstance(epochs, int):
         return None  # the epochs are not those of this setting
     if "epochs" in config.training.recipe:
         return None  # it has trained until nothing became better; and epochs that are given end the recipe as a whole
@@ -202,12 +203,13 @@ def _elsewhere(config: Config) -> str:
 
 def _example(config: Config, summary: Summary) -> str:
     """What `bertline predict` is asked: an evaluation example that fits into a line, or else texts that say nothing."""
-    embed = "--embed " if config.task in _EMBEDDED else ""
+    serving = get_task(config.task).serving
+    embed = "--embed " if EMBED in serving.signatures else ""
     for texts in _evaluation_texts(summary):
         asked = _asked(texts, alone=bool(embed))
         if len(asked) <= _LONGEST_EXAMPLE and asked.isprintable():
             return embed + asked
-    if config.task == "pretraining":
+    if serving.response is FILLED:
         return '--mask "This is a [MASK]."'
     second = ' --second "Another text."' if len(config.data.text_columns) == 2 and not embed else ""
     choices = ' --choice "One end." --choice "Another end."' if config.data.choices else ""

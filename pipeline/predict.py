@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from models.answer_kind import Kind, plain
-from models.answers import kind_for
 from models.kinds import told
 from models.likeliest import likeliest
+from models.task import kind_for
 from models.translated import Sampling, n_best
 from pipeline import environment, summary
 from pipeline.config import CHOICES

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from models.answer_kind import Kind
+from models.task import tasks_with
 from pipeline import summary
 from pipeline.errors import BertlineError
 from pipeline.predict import ANY, Found, Loaded, Texts, Wanted
@@ -34,8 +35,8 @@ def find_served(server: Server, workspace: str, wanted: Wanted = ANY) -> Found:
         kind = kind_of(signatures[signature])
     except UnknownKindError as error:
         raise BertlineError(f"{where}: {error}; ask it by Client.predict of serving/client.py.") from None
-    if wanted.task and wanted.task not in kind.tasks:
-        tasks = " or ".join(kind.tasks)
+    if wanted.task and wanted.task not in (known := tasks_with(kind)):
+        tasks = " or ".join(known)
         raise BertlineError(f"{where}: its task is {tasks}, not {wanted.task}; name another model by --name.")
     keys = text_keys(kind, signatures[signature])
     return Found(where, keys, lambda: _load(server, name, wanted.shown_as(kind), wanted))

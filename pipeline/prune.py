@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from components import events
 from components.publish import publish
+from components.steps import Step
 from pipeline import environment
 from pipeline.config import Config
 from pipeline.errors import BertlineError
@@ -122,7 +123,7 @@ def prune_at(place: Place, request: Request, config: Config) -> PruneReport:
         model=str(place.folder),
         digest=digest,
         metric=metric,
-        better=heads.task.metrics[metric].better,
+        better=heads.task.evaluation.metrics[metric].better,
         rows=len(records),
         heads_before=heads.count,
     )
@@ -191,7 +192,7 @@ def _push(out: Path, request: Request, report: PruneReport, place: Place, tracke
         worse = f"{report.metric} {measured['pruned']:.4f} is worse than {measured['original']:.4f} by more than"
         report.refused.append(f"{worse} {request.max_drop:g} (--max-drop)")
         return
-    with events.step("ServeCheck"):
+    with events.step(Step.SERVE_CHECK):
         report.refused += serve_check(out, name=place.name, max_ms=math.inf).reasons
     if report.refused:
         return

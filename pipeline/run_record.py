@@ -18,6 +18,7 @@ from absl import logging
 from components import events
 from components.publish import latest
 from components.step_files import HISTORY, RECIPE, SERVE_CHECK, SERVING_MODEL
+from components.steps import Step
 from components.tracking.journal import Operation
 from components.tracking.models import candidate, champion, facts
 from components.tracking.tracker import Part, Tracker
@@ -62,7 +63,7 @@ class RunRecord:
 
     def mlflow_run_id(self, step: str) -> str | None:
         """What a step is told of the MLflow run; None until MLflow has it. The card of a pushed model names it for good."""
-        return self._tracker.await_mlflow_run_id() if step == "Pusher" else self._tracker.mlflow_run_id
+        return self._tracker.await_mlflow_run_id() if step == Step.PUSHER else self._tracker.mlflow_run_id
 
     @contextmanager
     def kept(self, identity: str) -> Iterator[None]:
@@ -102,7 +103,7 @@ class RunRecord:
         folders = {key: output.uri for key, output in outputs.items()}
         tracker.keep_outputs(step, folders)
         self._data_sight.learn_from(step, folders, tracker)
-        if step == "Ingest":
+        if step == Step.INGEST:
             report = json.loads(Path(outputs["report"].uri, "report.json").read_text())
             tracker.log_data(report)
             for note in report.get("notes", ()):
@@ -116,7 +117,7 @@ class RunRecord:
             }
             if self._label != "classes":  # of several at once no one is always right
                 summary.baseline["majority"] = majority(report["labels"]["eval"])
-        elif step == "Trainer":
+        elif step == Step.TRAINER:
             self.history = Path(outputs["model_run"].uri, HISTORY)
             if (chosen := self.history.with_name(RECIPE)).is_file():
                 tracker.keep(RECIPE, chosen.read_text())
@@ -128,7 +129,7 @@ class RunRecord:
             tracker.keep("model.json", json.dumps(size, indent=1))
             tracker.measure({"model/parameters": size["parameters"], "model/bytes": size["bytes"]})
             tracker.register(lambda: self._candidate(folder))
-        elif step == "Evaluator":
+        elif step == Step.EVALUATOR:
             summary.evaluation = outputs["evaluation"].uri
             self.verdict = verdict = Verdict.from_json(Path(outputs["evaluation"].uri, VERDICT).read_text())
             tracker.log_verdict(verdict)
@@ -140,12 +141,12 @@ class RunRecord:
             summary.blessed, summary.reasons = verdict.blessed, verdict.reasons
             summary.baseline["pushed"] = verdict.baseline_metrics
             summary.baselines, summary.baseline_seconds = verdict.baselines, verdict.baseline_seconds
-        elif step == "ServeCheck":
+        elif step == Step.SERVE_CHECK:
             report = json.loads(Path(outputs["served"].uri, SERVE_CHECK).read_text())
             if not report["skipped"]:
                 summary.serve_check = report
                 summary.blessed, summary.reasons = report["blessed"], report["reasons"]
-        elif step == "Pusher":
+        elif step == Step.PUSHER:
             pushed = outputs["pushed_model"].properties
             if pushed.get("pushed"):
                 summary.pushed_version = int(pushed["pushed_version"])

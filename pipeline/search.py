@@ -17,6 +17,7 @@ from typing import Any, Literal
 import yaml
 
 from components.json_numbers import defined, without_nan
+from components.steps import Step
 from pipeline.config import Config, nearest
 from pipeline.config_file import load, written
 from pipeline.errors import BertlineError, cause_of
@@ -28,7 +29,7 @@ HONESTY = (
     "The held-out rows have chosen these settings, so what they measure is a little too good: the more trials, the more so."
     " Rows that no trial has seen measure them without bias."
 )
-_OF_THE_TRIAL = ("Trainer", "Evaluator")
+_OF_THE_TRIAL = (Step.TRAINER, Step.EVALUATOR)
 """Steps whose failure is the fault of the settings. Before them it is that of the data, and the same in every trial."""
 
 
@@ -137,7 +138,7 @@ def _search(request: Request, config: Config, at: Stage) -> SearchReport:
 def _empty_report(config: Config) -> SearchReport:
     from models.task import get_task
 
-    metrics = get_task(config.task).metrics
+    metrics = get_task(config.task).evaluation.metrics
     metric = config.search.metric or next(iter(config.evaluation.thresholds))
     if metric not in metrics:
         known = list(metrics)

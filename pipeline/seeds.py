@@ -13,6 +13,7 @@ from typing import Any
 
 from components.json_numbers import defined, without_nan
 from components.publish import latest, pushed_by
+from components.steps import Step
 from components.tracking.models import champion
 from components.verdict import ROWS
 from models.task import get_task
@@ -24,9 +25,9 @@ from pipeline.stage import Stage
 from pipeline.study import Outcome, Study
 from pipeline.summary import Summary
 
-_OF_EACH_SEED = ("Trainer", "Evaluator")
+_OF_EACH_SEED = (Step.TRAINER, Step.EVALUATOR)
 """Steps that every seed has for itself; those before them are run for the first one, and the others take their results."""
-_OF_THE_BEST = ("ServeCheck", "Pusher")
+_OF_THE_BEST = (Step.SERVE_CHECK, Step.PUSHER)
 
 
 def run_seeds(config: Config, at: Stage, again_from: str | None = None) -> Summary:
@@ -50,7 +51,7 @@ def with_seed(config: Config, seed: int) -> Config:
 
 def _run(config: Config, study: Study, at: Stage, again_from: str | None) -> None:
     metric = next(iter(config.evaluation.thresholds))
-    better = get_task(config.task).metrics[metric].better
+    better = get_task(config.task).evaluation.metrics[metric].better
     runs, evidence, summaries = [], {}, {}
     for number, seed in enumerate(config.seeds):
         at.console.print(f"[bold]seed {seed}[/]  ({number + 1} of {len(config.seeds)})")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from components.steps import Step
 from pipeline.config import Config, ResourcesConfig
 from pipeline.errors import BertlineError
 from serving.manifests import as_yaml as dump
@@ -33,7 +34,7 @@ def manifests(config: Config) -> list[dict[str, Any]]:
         )
     name = cluster_name(config.name)
     inside = config.model_copy(update={"workspace": WORKSPACE, "cluster": config.cluster.model_copy(update={"root": None})})
-    asked = config.cluster.resources_of("Trainer")
+    asked = config.cluster.resources_of(Step.TRAINER)
 
     def replicas(count: int, *command: str) -> dict[str, Any]:
         container = {

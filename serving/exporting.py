@@ -42,7 +42,7 @@ def export_whole(
     samples = make_samples(served.predict, rows, name)
     export(served, folder, {**card, "model": description(context, model)})
     write_samples(samples, folder)
-    if task.heads:
+    if task.model.heads:
         text = card["text"]
         tokenizer = {
             "do_lower_case": text["lower"],
@@ -50,7 +50,7 @@ def export_whole(
             "tokenizer_class": "BertTokenizer",
         }
         checkpoints.save_encoder(
-            model.encoder, f"{folder}/{ENCODER}", heads=task.heads(model), vocab=vocab_path, tokenizer=tokenizer
+            model.encoder, f"{folder}/{ENCODER}", heads=task.model.heads(model), vocab=vocab_path, tokenizer=tokenizer
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,14 +36,30 @@ def kind_of(signature: Signature) -> Kind[Any]:
     Raises:
       UnknownKindError: it says what the signature has.
     """
-    fitting = [kind for kind in KINDS if _takes(kind, signature) and set(kind.outputs) <= set(signature.outputs)]
+    fitting = _fitting(KINDS, signature) or _fitting(_registered(), signature)
     if len(fitting) == 1:
         return fitting[0]
     shown = f"takes {', '.join(sorted(signature.inputs))} and gives {', '.join(sorted(signature.outputs))}"
     if fitting:
-        names = " or ".join("/".join(kind.tasks) or kind.call for kind in fitting)
+        from models.task import tasks_with  # which a client needs for nothing else
+
+        names = " or ".join("/".join(tasks_with(kind)) or kind.call for kind in fitting)
         raise UnknownKindError(f"its signature {shown}, which may be {names}")
     raise UnknownKindError(f"its signature {shown}, which is none of a task of this line")
+
+
+def _fitting(kinds: Iterable[Kind[Any]], signature: Signature) -> list[Kind[Any]]:
+    return [kind for kind in kinds if _takes(kind, signature) and set(kind.outputs) <= set(signature.outputs)]
+
+
+def _registered() -> Iterator[Kind[Any]]:
+    """How tasks of other packages answer, those that are installed here."""
+    from models.task import kind_for  # which a client needs for nothing else
+    from pipeline.config import plugins
+
+    for name in plugins.registered(plugins.TASKS):
+        if kind := kind_for(name):
+            yield kind
 
 
 def text_keys(kind: Kind[Any], signature: Signature) -> tuple[str, ...]:

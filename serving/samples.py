@@ -91,12 +91,12 @@ def write_samples(samples: Sequence[prediction_log_pb2.PredictionLog], folder: s
 
 
 def _raw_rows(task: Task, context: Context, files: Sequence[str]) -> list[Row]:
-    names = dict(zip(context.text_keys, task.input_names or context.text_keys, strict=True))
+    names = dict(zip(context.text_keys, task.preprocessing.input_names or context.text_keys, strict=True))
     rows: list[Row] = []
     dataset = tf.data.TFRecordDataset(sorted(files), compression_type="GZIP")
     for record in islice(dataset.as_numpy_iterator(), _LOOKED_AT):
         features = tf.train.Example.FromString(record).features.feature
-        texts = {key: [task.as_asked(text) for text in features[key].bytes_list.value] for key in names}
+        texts = {key: [task.serving.as_asked(text) for text in features[key].bytes_list.value] for key in names}
         if all(any(found) for found in texts.values()):
             rows.append({names[key]: found if key == CHOICES else found[0] for key, found in texts.items()})
     return rows
@@ -104,8 +104,8 @@ def _raw_rows(task: Task, context: Context, files: Sequence[str]) -> list[Row]:
 
 def _made_up(task: Task, context: Context) -> list[Row]:
     words = [piece for piece in context.text.vocab if piece.isalpha()] or ["text"]
-    texts = [task.as_asked(" ".join((words * most)[:most]).encode()) for most in _WORDS]
-    names = dict(zip(context.text_keys, task.input_names or context.text_keys, strict=True))
+    texts = [task.serving.as_asked(" ".join((words * most)[:most]).encode()) for most in _WORDS]
+    names = dict(zip(context.text_keys, task.preprocessing.input_names or context.text_keys, strict=True))
     return [{name: [text, texts[0]] if key == CHOICES else text for key, name in names.items()} for text in texts]
 
 

@@ -28,7 +28,7 @@ class ServedModel(tf.Module):
         self.weights = [variable.value for variable in model.variables]
         self._model = lambda: model  # a function is not tracked
         self._task, self._context = task, context
-        names = zip(task.input_names or context.text_keys, context.text_keys, strict=True)
+        names = zip(task.preprocessing.input_names or context.text_keys, context.text_keys, strict=True)
         texts = [tf.TensorSpec([None, None] if key == CHOICES else [None], tf.string, name=name) for name, key in names]
         records = [tf.TensorSpec([None], tf.string, name="examples")]
         # Signatures share what they have in common: a function is traced and saved once, however many call it.
@@ -40,16 +40,16 @@ class ServedModel(tf.Module):
         self.predict_examples = tf.function(self._predict_examples, input_signature=records, autograph=False)
         self.evaluation_targets = tf.function(self._evaluation_targets, input_signature=records, autograph=False)
         self.explaining: Explaining | None = None
-        self._further = {name: self._of_one_text(signature) for name, signature in task.signatures.items()}
+        self._further = {name: self._of_one_text(signature) for name, signature in task.serving.signatures.items()}
 
     def add_explaining(self) -> None:
         """For an export alone: it traces the model twice more. A model without vectors of tokens has nothing to open."""
-        if not self._task.opened:
+        if self._task.inspection is None:
             return
         empty = [tf.fill([1] * spec.shape.rank, "") for spec in self.predict.input_signature]
         batch = padded(expanded(self._task, self._request(*empty), self._context))
         specs = {name: tf.TensorSpec([None] * value.shape.rank, value.dtype) for name, value in batch.items()}
-        self.explaining = Explaining(self._task, self._model(), read_by_model(specs))
+        self.explaining = Explaining(self._task.inspection, self._model(), read_by_model(specs))
 
     def settle(self) -> None:
         """For an export alone: its functions are as they were traced for callers of this process.
@@ -79,11 +79,13 @@ class ServedModel(tf.Module):
         return tf.function(called, input_signature=specs, autograph=False)
 
     def _request_of(self, *texts: tf.Tensor) -> dict[str, Any]:
-        return self._task.request(dict(zip(self._context.text_keys, texts, strict=True)), self._context)
+        return self._task.preprocessing.request(dict(zip(self._context.text_keys, texts, strict=True)), self._context)
 
     def _predict(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         batch = padded(expanded(self._task, self._request(*texts), self._context))
-        return self._task.answer(self._task.ask(self._model(), batch, self._context), batch, self._context)
+        return self._task.serving.signature(
+            self._task.serving.predict(self._model(), batch, self._context), batch, self._context
+        )
 
     def _tokenize(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         tokens = self._request(*texts)[TOKENS]
@@ -93,11 +95,13 @@ class ServedModel(tf.Module):
         return features_of(records, self._task, self._context)
 
     def _predict_examples(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        batch = self._task.for_evaluation(padded(expanded(self._task, self._features(examples), self._context)))
-        return self._task.measure(self._task.ask(self._model(), batch, self._context), batch, self._context)
+        batch = self._task.evaluation.prepare(padded(expanded(self._task, self._features(examples), self._context)))
+        return self._task.evaluation.measure(
+            self._task.serving.predict(self._model(), batch, self._context), batch, self._context
+        )
 
     def _evaluation_targets(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        return self._task.targets(self._features(examples))
+        return self._task.evaluation.targets(self._features(examples))
 
 
 def export(served: ServedModel, folder: str, card: dict[str, Any]) -> None:

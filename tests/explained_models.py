@@ -11,13 +11,12 @@ import tensorflow as tf
 from tiny_models import Tiny, labels_of, text_of
 from wordpiece import VOCAB, write_vocab
 
-from models.answers import kind_for
 from models.encoder import Encoder, EncoderSize
 from models.explaining.explainer import Explainer
 from models.explaining.exported import Explaining
 from models.explaining.request import Request, Texts
 from models.inputs import padded
-from models.task import Context, Task, expanded, get_task
+from models.task import Context, Task, expanded, get_task, kind_for
 from models.text import TextEncoder
 from pipeline.config import ModelConfig, TranslationConfig
 
@@ -33,13 +32,13 @@ ASKED: dict[str, Texts] = {
 
 def asked_of(tiny: Tiny) -> Texts:
     """A row for a model that reads these texts."""
-    names = get_task(tiny.task).input_names or tiny.texts
+    names = get_task(tiny.task).preprocessing.input_names or tiny.texts
     return {name: text for name, text in ASKED.get(tiny.task, PAIR).items() if name in names}
 
 
 def context_of(tiny: Tiny, folder: Path, **settings: Any) -> Context:
     text = TextEncoder.from_config(write_vocab(folder, VOCAB), text_of(tiny))
-    target = text if get_task(tiny.task).label == "text" else None
+    target = text if get_task(tiny.task).preprocessing.label == "text" else None
     shape = TranslationConfig(search="greedy", max_more=2, max_ratio=1.0, activation="gelu")
     return Context(text, labels_of(tiny), text_keys=tiny.texts, target=target, translation=shape, **settings)
 
@@ -47,11 +46,11 @@ def context_of(tiny: Tiny, folder: Path, **settings: Any) -> Context:
 def model_of(task: Task, context: Context, **sizes: Any) -> Any:
     """Untrained, with weights so far from 0 that words matter."""
     sizes = {"layers": 1, "hidden": 16, "heads": 2, "intermediate": 32, **sizes}
-    if task.make_encoder:
-        encoder = task.make_encoder(ModelConfig(**sizes), context, 1)
+    if task.model.make_encoder:
+        encoder = task.model.make_encoder(ModelConfig(**sizes), context, 1)
     else:
         encoder = Encoder(EncoderSize(vocab_size=len(VOCAB), activation="gelu", **sizes), seed=1)
-    model = task.build(encoder, context, 0.0, 1)
+    model = task.model.build(encoder, context, 0.0, 1)
     random = np.random.default_rng(5)
     for weight in model.trainable_variables:
         weight.assign(weight.numpy() + random.normal(0, 0.4, weight.shape))
@@ -61,14 +60,15 @@ def model_of(task: Task, context: Context, **sizes: Any) -> Any:
 def explaining_of(task: Task, context: Context, model: Any, texts: Texts) -> Explaining:
     batch = Request(texts, task, replace(context, places=True)).batch
     specs = {name: tf.TensorSpec([None] * value.shape.rank, value.dtype) for name, value in batch.items()}
-    return Explaining(task, model, specs)
+    assert task.inspection
+    return Explaining(task.inspection, model, specs)
 
 
 def answers_of(task: Task, context: Context, model: Any, texts: Texts) -> dict[str, Any]:
     """What the served signature gives for one row."""
     columns = {key: _column(text) for key, text in zip(context.text_keys, texts.values(), strict=True)}
-    batch = padded(expanded(task, task.request(columns, context), context))
-    given = task.answer(task.ask(model, batch, context), batch, context)
+    batch = padded(expanded(task, task.preprocessing.request(columns, context), context))
+    given = task.serving.signature(task.serving.predict(model, batch, context), batch, context)
     return {name: value.numpy()[0] for name, value in given.items()}
 
 
@@ -83,11 +83,11 @@ def explainer_of(task: Task, context: Context, model: Any, texts: Texts) -> Expl
 
     def tokens(texts: Texts) -> list[int]:
         columns = {key: _column(text) for key, text in zip(context.text_keys, texts.values(), strict=True)}
-        return task.request(columns, context)["token_ids"].to_list()[0]
+        return task.preprocessing.request(columns, context)["token_ids"].to_list()[0]
 
     def written(texts: Texts) -> list[str]:
         columns = {key: _column(text) for key, text in zip(context.text_keys, texts.values(), strict=True)}
-        found = task.signatures["align"].answer(model, columns, context)
+        found = task.serving.signatures["align"].answer(model, columns, context)
         return [piece.decode() for piece in found["target_pieces"].numpy()[0]]
 
     return Explainer(
@@ -97,5 +97,5 @@ def explainer_of(task: Task, context: Context, model: Any, texts: Texts) -> Expl
         ask=lambda texts: answers_of(task, context, model, texts),
         readable=kind.readable,
         tokenize=tokens,
-        write=written if task.inside.writes else None,
+        write=written if task.inspection.writes else None,
     )

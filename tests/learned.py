@@ -166,9 +166,9 @@ def learn(name: str, folder: Path) -> None:
         lambda: make_model(task, context, _MODEL, 1), task, settings, phases_of(rows, settings, text, context.pretraining),
         held_out, checkpoint_folder=folder / "checkpoints", score=scorer(task, context, features),
     )  # fmt: skip
-    if task.tune:
-        context = replace(context, tuned=task.tune(result.model, context, features()))
-    names = list(task.input_names or keys)
+    if task.evaluation.tune:
+        context = replace(context, tuned=task.evaluation.tune(task, result.model, context, features()))
+    names = list(task.preprocessing.input_names or keys)
     card = {
         "pipeline": name, "task": name, "labels": list(lesson.labels), "text_keys": names,
         "columns": dict(zip(names, keys, strict=True)), "tuned": dict(context.tuned),
@@ -187,9 +187,9 @@ def _corpus(path: Path, task: Task, context: Context, training: bool) -> inputs.
     ids = found.pop("token_ids")
     ragged = {name: value for name, value in found.items() if isinstance(value, tf.RaggedTensor)}
     dense = {name: value.numpy() for name, value in found.items() if name not in ragged}
-    prepare = task.prepare(context, training) if task.prepare else None
+    prepare = task.preprocessing.prepare(context, training) if task.preprocessing.prepare else None
     return inputs.Corpus(
-        ids.flat_values.numpy(), ids.row_splits.numpy(), dense, ragged, prepare=prepare, counted=task.counted
+        ids.flat_values.numpy(), ids.row_splits.numpy(), dense, ragged, prepare=prepare, counted=task.objective.counted_key
     )
 
 

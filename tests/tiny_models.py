@@ -57,13 +57,15 @@ def make(tiny: Tiny, folder: Path) -> ServedModel:
     """Args: folder: for the vocabulary, which the export needs as well."""
     task = get_task(tiny.task)
     text = TextEncoder.from_config(write_vocab(folder, VOCAB), text_of(tiny))
-    context = Context(text, labels_of(tiny), text_keys=tiny.texts, target=text if task.label == "text" else None)
+    context = Context(
+        text, labels_of(tiny), text_keys=tiny.texts, target=text if task.preprocessing.label == "text" else None
+    )
     sizes = {"layers": 1, "hidden": 8, "heads": 2, "intermediate": 16}
-    if task.make_encoder:
-        encoder = task.make_encoder(ModelConfig(**sizes), context, 1)
+    if task.model.make_encoder:
+        encoder = task.model.make_encoder(ModelConfig(**sizes), context, 1)
     else:
         encoder = Encoder(EncoderSize(vocab_size=len(VOCAB), **sizes), seed=1)
-    model = task.build(encoder, context, 0.0, 1)
+    model = task.model.build(encoder, context, 0.0, 1)
     if hasattr(model, "head"):
         model.head.kernel.assign(model.head.kernel * 50)  # so that answers differ visibly
     return ServedModel(task, context, model)
@@ -81,7 +83,7 @@ def _exported(tiny: Tiny) -> Path:
     task = get_task(tiny.task)
     card = {
         "task": tiny.task,
-        "text_keys": list(task.input_names or tiny.texts),
+        "text_keys": list(task.preprocessing.input_names or tiny.texts),
         "labels": list(labels_of(tiny)),
         "text": text_of(tiny).model_dump(exclude={"vocab", "target_vocab"}),
     }

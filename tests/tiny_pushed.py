@@ -56,7 +56,7 @@ def built(name: str, folder: Path, size: EncoderSize = SIZE, **changes: Any) -> 
         TEXTS[name],
         **changes,
     )
-    model = task.build(Encoder(size, seed=1), context, 0.1, 1)
+    model = task.model.build(Encoder(size, seed=1), context, 0.1, 1)
     random = np.random.default_rng(5)
     for weight in model.trainable_variables:
         weight.assign(weight.numpy() + random.normal(0, 0.4, weight.shape))
@@ -77,7 +77,7 @@ def push(name: str, folder: Path) -> Path:
 def _exported(name: str) -> Path:
     folder = process_folder() / f"pushed-{name}"
     task, context, model = built(name, folder.with_name(f"{folder.name}-vocabulary"))
-    keys = list(task.input_names or TEXTS[name])
+    keys = list(task.preprocessing.input_names or TEXTS[name])
     card = {
         "pipeline": "tiny",
         "task": name,

@@ -19,7 +19,7 @@ SIZE = EncoderSize(vocab_size=40, layers=2, hidden=16, heads=2, intermediate=32)
 
 def build(dropout: float = 0.1) -> Any:
     encoder = Encoder(replace(SIZE, dropout=dropout, attention_dropout=dropout), seed=3)
-    return TASK.build(encoder, CONTEXT, dropout, 3)
+    return TASK.model.build(encoder, CONTEXT, dropout, 3)
 
 
 def rows(count: int = 96, seed: int = 0) -> Corpus:

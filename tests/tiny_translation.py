@@ -41,11 +41,11 @@ def backwards(text: str) -> str:
 
 
 def features(sources: Sequence[str], targets: Sequence[str], given: Context) -> dict[str, Any]:
-    return TASK.features({"text": tf.constant(sources), "label": tf.constant(targets)}, given)
+    return TASK.preprocessing.features({"text": tf.constant(sources), "label": tf.constant(targets)}, given)
 
 
 def corpus(sources: Sequence[str], targets: Sequence[str], given: Context) -> Corpus:
-    found = TASK.expand(features(sources, targets, given), given, True)
+    found = TASK.preprocessing.expand(features(sources, targets, given), given, True)
     ids, written = found["token_ids"], found["target_ids"]
     return Corpus(ids.flat_values.numpy(), ids.row_splits.numpy(), {}, {"target_ids": written}, counted="target_ids")
 

@@ -32,11 +32,11 @@ def lost_to(
     """
     metric = next(iter(settings.thresholds))
     others = replace(measured, baselines=tuple(one for one in measured.baselines if one.name != itself))
-    best = best_by(others, metric, task.metrics[metric])
+    best = best_by(others, metric, task.evaluation.metrics[metric])
     if best is None or measured.rows is None:
         return []
-    described = task.metrics[metric]
-    source = task.metrics[described.of] if described.of else described
+    described = task.evaluation.metrics[metric]
+    source = task.evaluation.metrics[described.of] if described.of else described
     counted = int(np.count_nonzero(measured.rows.weight(source.output) > 0))
     if counted < FEWEST_EXAMPLES:
         return []
@@ -82,5 +82,5 @@ def _ways_out(task: Task, baseline: str, long_enough: bool) -> str:
         )
     if long_enough:
         return "try a checkpoint of this language and kind of text (model.checkpoint), more labelled examples"
-    checkpoint = "" if task.make_encoder else "a checkpoint (model.checkpoint), "
+    checkpoint = "" if task.model.make_encoder else "a checkpoint (model.checkpoint), "
     return f"try {checkpoint}more epochs (training.epochs)"

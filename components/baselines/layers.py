@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,12 +30,8 @@ class Lesson(NamedTuple):
     """(the examples' TF-IDF) -> the layer."""
 
 
-def lesson(task: str, examples: Examples, labels: Sequence[str]) -> Lesson | None:
+def of_classes(examples: Examples, labels: Sequence[str]) -> Lesson | None:
     """None where the examples teach nothing, as those of a single class."""
-    return _OF_TASK[task](examples, labels)
-
-
-def _classes(examples: Examples, labels: Sequence[str]) -> Lesson | None:
     examples, ids = labelled(examples, labels)
 
     def fit(table: Any) -> Learned:
@@ -46,7 +42,7 @@ def _classes(examples: Examples, labels: Sequence[str]) -> Lesson | None:
     return Lesson(examples, len(labels), fit) if len(np.unique(ids)) > 1 else None
 
 
-def _flags(examples: Examples, labels: Sequence[str]) -> Lesson | None:
+def of_flags(examples: Examples, labels: Sequence[str]) -> Lesson | None:
     examples, flags = flagged(examples, labels)
 
     def fit(table: Any) -> Learned:
@@ -60,7 +56,7 @@ def _flags(examples: Examples, labels: Sequence[str]) -> Lesson | None:
     return Lesson(examples, len(labels), fit) if len(np.unique(flags, axis=0)) > 1 else None
 
 
-def _number(examples: Examples, labels: Sequence[str]) -> Lesson | None:
+def of_numbers(examples: Examples, labels: Sequence[str]) -> Lesson | None:
     examples, values = numbered(examples)
 
     def fit(table: Any) -> Learned:
@@ -68,10 +64,3 @@ def _number(examples: Examples, labels: Sequence[str]) -> Lesson | None:
         return Learned(Linear(learned.coef_[:, np.newaxis], np.asarray([learned.intercept_])))
 
     return Lesson(examples, 1, fit) if len(np.unique(values)) > 1 else None
-
-
-_OF_TASK: Mapping[str, Callable[[Examples, Sequence[str]], Lesson | None]] = {
-    "classification": _classes,
-    "multilabel": _flags,
-    "regression": _number,
-}

@@ -3,36 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from components.baselines.answering import answering
-from components.baselines.choices import choice
-from components.baselines.classes import classification, multilabel
 from components.baselines.data import MOST_EXAMPLES, Examples, Given, beside, most_examples, read_examples
-from components.baselines.matching import matching
-from components.baselines.numbers import numbers
 from components.baselines.probe import probe
 from components.baselines.scoring import Baseline
-from components.baselines.tagging import tagging
-from components.baselines.translation import translation
 from components.held_out.rows import HeldOutRows
 from models.task import Raw, Task, raw_features
-
-_OF_TASK: Mapping[str, Callable[[Given], Iterator[Baseline]]] = {
-    "answering": answering,
-    "choice": choice,
-    "classification": classification,
-    "matching": matching,
-    "multilabel": multilabel,
-    "regression": numbers,
-    "similarity": numbers,
-    "tagging": tagging,
-    "translation": translation,
-}
-"""Of a task that is not here, as pretraining, no simple answer is measured by what a model is measured by."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +48,8 @@ def measure_baselines(
       first: metrics that stand before the others.
       probed: the file with what the Trainer's probe predicts, where it has left one.
     """
-    if task.name not in _OF_TASK:
+    of_task = task.evaluation.baselines
+    if of_task is None:
         return Measured(notes=(f"The task {task.name} has no simple baseline.",))
     began = time.perf_counter()
     raw = raw_features(task, text_keys)
@@ -76,7 +57,7 @@ def measure_baselines(
     if not len(given.train) or not len(given.evaluation):
         return Measured(notes=("There are no raw examples to measure baselines by.",))
     every = np.ones(len(given.rows), np.int64)
-    baselines = (*_OF_TASK[task.name](given), *(probe(given, probed) if probed else ()))
+    baselines = (*of_task(given), *(probe(given, probed) if probed else ()))
     metrics = {baseline.name: _ordered(baseline.score(every), first) for baseline in baselines}
     seconds = round(time.perf_counter() - began, 2)
     notes = tuple(_notes(task, given, len(rows)))
@@ -95,7 +76,7 @@ def _ordered(metrics: Mapping[str, float], first: Sequence[str]) -> dict[str, fl
 
 def _notes(task: Task, given: Given, rows: int) -> Iterator[str]:
     learned: Examples = given.train
-    classes = len(given.labels) if task.name in ("classification", "multilabel") else 0
+    classes = len(given.labels) if task.serving.decides else 0
     count = min(len(learned), most_examples(classes)) if classes else len(learned)
     if count >= MOST_EXAMPLES or count < len(learned):
         yield f"Baselines learn from the first {count:,} training examples, in the order in which Ingest has shuffled them."

@@ -24,7 +24,9 @@ def asked_rows(
     """
     described = Description.of(task, labels, (), decision)
     measured = {metric.output for metric in described.metrics.values() if metric.tfma}
-    described = replace(described, outputs={name: task.outputs[name] for name in task.outputs if name in measured})
+    described = replace(
+        described, outputs={name: task.evaluation.outputs[name] for name in task.evaluation.outputs if name in measured}
+    )
     wanted = {
         column_name(name, what): getattr(output, what)
         for name, output in described.outputs.items()

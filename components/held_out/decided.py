@@ -14,6 +14,7 @@ import numpy as np
 from components.held_out.curves import calibration
 from components.held_out.rows import HeldOutRows
 from models.decision import CONFIDENCE, EVEN, TEMPERATURE, THRESHOLD, Decision
+from models.task import get_task
 from models.tuning import (
     FEWEST_ANSWERS,
     answers_of,
@@ -27,7 +28,6 @@ from models.tuning import (
 )
 from pipeline.config import DecisionConfig
 
-_MEASURED = ("classification", "multilabel")
 _UNFIT = "no temperature fits the evaluation examples, as where every answer is right"
 
 
@@ -53,7 +53,7 @@ class Examples:
     @classmethod
     def of(cls, rows: HeldOutRows) -> Examples | None:
         """None of a task that gives no probabilities of classes."""
-        if rows.description.task not in _MEASURED:
+        if not get_task(rows.description.task).serving.decides:
             return None
         kept = rows.weight() > 0
         if not kept.any():

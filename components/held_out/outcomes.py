@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from models.decision import NONE
 from models.ranks import ranks
 from models.score_families import FAMILIES
 from models.scores import entity_score, places_in_order
+from models.task import get_task
 from models.translation_scores import sentence_chrf
 from pipeline.config import CHOICES, TEXT_KEYS
 from pipeline.errors import BertlineError
@@ -64,13 +65,14 @@ class Flips(NamedTuple):
 def outcomes(rows: HeldOutRows) -> list[Outcome]:
     """Of each row, in their order."""
     task = rows.description.task
-    if task not in _OUTCOMES:
-        raise BertlineError(f"outcomes of the task {task} are not known; enter them in components/held_out/outcomes.py.")
+    of_task = get_task(task).evaluation.outcomes
+    if of_task is None:
+        raise BertlineError(f"outcomes of the task {task} are not known; its Evaluation names no function for them.")
     measured = next(iter(rows.description.metrics.values()))
     counted = rows.weight(measured.output) > 0
     return [
         outcome if weighs else Outcome(None, 0.0, "(no label)", outcome.answered)
-        for outcome, weighs in zip(_OUTCOMES[task](rows), counted, strict=True)
+        for outcome, weighs in zip(of_task(rows), counted, strict=True)
     ]
 
 
@@ -108,7 +110,7 @@ def flips(one: HeldOutRows, other: HeldOutRows) -> Flips:
     return Flips(listed(worse), listed(better))
 
 
-def _of_classes(rows: HeldOutRows) -> Iterable[Outcome]:
+def of_classes(rows: HeldOutRows) -> Iterable[Outcome]:
     names, shares = rows.description.labels, rows.prediction()
     decision = rows.description.decision
     columns = (rows.label(), decision.classes(shares), decision.is_confident(shares), shares)
@@ -118,7 +120,7 @@ def _of_classes(rows: HeldOutRows) -> Iterable[Outcome]:
         yield Outcome(bool(label == answer), 1 - float(row[label]), names[label], said)
 
 
-def _of_decisions(rows: HeldOutRows) -> Iterable[Outcome]:
+def of_decisions(rows: HeldOutRows) -> Iterable[Outcome]:
     """Badness is how far the shares are from what is true, in the mean over the classes."""
     names = rows.description.labels
 
@@ -130,12 +132,12 @@ def _of_decisions(rows: HeldOutRows) -> Iterable[Outcome]:
         yield Outcome(bool((flags == taken).all()), float(np.abs(flags - shares).mean()), listed(flags), listed(taken))
 
 
-def _of_numbers(rows: HeldOutRows) -> Iterable[Outcome]:
+def of_numbers(rows: HeldOutRows) -> Iterable[Outcome]:
     for label, value in zip(rows.label().tolist(), rows.prediction().tolist(), strict=True):
         yield Outcome(None, abs(label - value), f"{label:.3g}", f"{value:.3g}")
 
 
-def _of_order(rows: HeldOutRows) -> Iterable[Outcome]:
+def of_order(rows: HeldOutRows) -> Iterable[Outcome]:
     """A cosine and a score are counted in different units: badness is how far a pair is from its place in the order."""
     labels, values = rows.label(), rows.prediction()
     kept = rows.weight() > 0
@@ -145,7 +147,7 @@ def _of_order(rows: HeldOutRows) -> Iterable[Outcome]:
         yield Outcome(None, far, f"{label:.3g}", f"cosine {value:.3f}")
 
 
-def _of_choices(rows: HeldOutRows) -> Iterable[Outcome]:
+def of_choices(rows: HeldOutRows) -> Iterable[Outcome]:
     def ending(choices: Sequence[str], at: int) -> str:
         return choices[at] if 0 <= at < len(choices) else _NOTHING
 
@@ -156,7 +158,7 @@ def _of_choices(rows: HeldOutRows) -> Iterable[Outcome]:
         yield Outcome(bool(right > 0.5), 1 - float(share), ending(choices, label), ending(choices, answer))
 
 
-def _of_entities(rows: HeldOutRows) -> Iterable[Outcome]:
+def of_entities(rows: HeldOutRows) -> Iterable[Outcome]:
     """Badness is 1 less the F1 of the row's entities; where it has none, nor any answered, the share of wrong words."""
     names = rows.description.labels
     family = FAMILIES["entities"]
@@ -176,14 +178,14 @@ def _of_entities(rows: HeldOutRows) -> Iterable[Outcome]:
         yield Outcome(wrong == 0, badness, listed(label, words), listed(answer[: len(words)], words))
 
 
-def _of_answers(rows: HeldOutRows) -> Iterable[Outcome]:
+def of_answers(rows: HeldOutRows) -> Iterable[Outcome]:
     for golds, answer in zip(rows.label(), rows.prediction(), strict=True):
         right = list(dict.fromkeys(text for text in golds if text))
         exact, f1 = answer_scores.exact_match(answer, right), answer_scores.f1(answer, right)
         yield Outcome(exact == 1, 1 - f1, " | ".join(right) or "(no answer)", answer or "(no answer)")
 
 
-def _of_translations(rows: HeldOutRows) -> Iterable[Outcome]:
+def of_translations(rows: HeldOutRows) -> Iterable[Outcome]:
     """Badness is 1 less the translation's own chrF: a text may be said well in other words, and is not right or wrong."""
     for reference, given in zip(rows.label(), rows.prediction(), strict=True):
         alike = given == reference  # texts without a letter have no chrF
@@ -191,7 +193,7 @@ def _of_translations(rows: HeldOutRows) -> Iterable[Outcome]:
         yield Outcome(None, badness, reference or _NOTHING, given or _NOTHING)
 
 
-def _of_search(rows: HeldOutRows) -> Iterable[Outcome]:
+def of_search(rows: HeldOutRows) -> Iterable[Outcome]:
     """Badness is 1 less 1 / the place at which the own text was found."""
     names, texts = rows.label(), [str(row[TEXT_KEYS[1]]) for row in rows.texts]
     questions, candidates = np.split(rows.prediction().astype(np.float64), 2, axis=1)
@@ -204,21 +206,7 @@ def _of_search(rows: HeldOutRows) -> Iterable[Outcome]:
         yield Outcome(place == 1, 1 - 1 / place, text, f"{found} (its own at place {place})" if place > 1 else found)
 
 
-def _of_guesses(rows: HeldOutRows) -> Iterable[Outcome]:
+def of_guesses(rows: HeldOutRows) -> Iterable[Outcome]:
     columns = (rows.prediction("guess_loss"), rows.prediction("guess_right"), rows.weight("guess_right"))
     for loss, right, count in zip(*(column.tolist() for column in columns), strict=True):
         yield Outcome(None, loss, f"{count:.0f} masked pieces", f"{right * count:.0f} of them guessed")
-
-
-_OUTCOMES: Mapping[str, Callable[[HeldOutRows], Iterable[Any]]] = {
-    "answering": _of_answers,
-    "choice": _of_choices,
-    "classification": _of_classes,
-    "matching": _of_search,
-    "multilabel": _of_decisions,
-    "pretraining": _of_guesses,
-    "regression": _of_numbers,
-    "similarity": _of_order,
-    "tagging": _of_entities,
-    "translation": _of_translations,
-}

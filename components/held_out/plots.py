@@ -13,6 +13,7 @@ from components.held_out.rows import HeldOutRows
 from components.held_out.translation_plots import lengths_of_translations, scores_by_length
 from components.ingest.filters import count_words
 from components.plots import new_figure
+from models.task import get_task
 
 _MOST_LINES = 10
 """Classes that have a line each; of more, the mean is drawn."""
@@ -22,29 +23,38 @@ _MOST_POINTS = 2000
 
 def pictures(rows: HeldOutRows) -> dict[str, Figure]:
     """By the names of their files."""
-    found: dict[str, Figure] = {}
-    labels, task = rows.description.labels, rows.description.task
-    if task in ("classification", "multilabel"):
-        kept = rows.weight() > 0
-        shares, true = rows.prediction()[kept].astype(np.float64), rows.label()[kept]
-        flags = true if task == "multilabel" else np.eye(len(labels), dtype=int)[true]
-        found["roc.png"] = roc_curves(flags, shares, labels)
-        found["precision_recall.png"] = precision_recall_curves(flags, shares, labels)
-        if examples := Examples.of(rows):
-            is_calibrated = examples.decision.temperature != 1
-            before = examples.reliability(examples.uncalibrated()) if is_calibrated else None
-            found["reliability.png"] = reliability(*examples.reliability(examples.probabilities), before)
-        if curve := list(coverage_curve(rows)):
-            found["coverage_precision.png"] = coverage_precision(curve)
-    if task in ("regression", "similarity"):
-        kept = rows.weight() > 0
-        found["predicted_and_true.png"] = predicted_and_true(rows.label()[kept], rows.prediction()[kept])
-    if task == "translation":
-        found["scores_by_length.png"] = scores_by_length(rows)
-        found["lengths_of_translations.png"] = lengths_of_translations(rows)
+    plots = get_task(rows.description.task).evaluation.plots
+    found = dict(plots(rows)) if plots else {}
     if rows.description.text_keys:
         found["lengths.png"] = lengths(rows)
     return found
+
+
+def of_classes(rows: HeldOutRows) -> dict[str, Figure]:
+    """Of probabilities of classes, one of which is right, or any number of them."""
+    labels, kept = rows.description.labels, rows.weight() > 0
+    shares, true = rows.prediction()[kept].astype(np.float64), rows.label()[kept]
+    flags = true if true.ndim == 2 else np.eye(len(labels), dtype=int)[true]
+    found = {
+        "roc.png": roc_curves(flags, shares, labels),
+        "precision_recall.png": precision_recall_curves(flags, shares, labels),
+    }
+    if examples := Examples.of(rows):
+        is_calibrated = examples.decision.temperature != 1
+        before = examples.reliability(examples.uncalibrated()) if is_calibrated else None
+        found["reliability.png"] = reliability(*examples.reliability(examples.probabilities), before)
+    if curve := list(coverage_curve(rows)):
+        found["coverage_precision.png"] = coverage_precision(curve)
+    return found
+
+
+def of_numbers(rows: HeldOutRows) -> dict[str, Figure]:
+    kept = rows.weight() > 0
+    return {"predicted_and_true.png": predicted_and_true(rows.label()[kept], rows.prediction()[kept])}
+
+
+def of_translations(rows: HeldOutRows) -> dict[str, Figure]:
+    return {"scores_by_length.png": scores_by_length(rows), "lengths_of_translations.png": lengths_of_translations(rows)}
 
 
 def roc_curves(flags: np.ndarray, shares: np.ndarray, labels: Sequence[str]) -> Figure:

@@ -53,9 +53,9 @@ class Description:
 
     @classmethod
     def of(cls, task: Task, labels: Sequence[str], text_keys: Sequence[str], decision: Decision = LIKELIEST) -> Description:
-        measured = {name: metric for name, metric in task.metrics.items() if metric.is_measured(len(labels))}
-        texts = () if task.number_keys else tuple(text_keys)
-        return cls(task.name, tuple(labels), texts, dict(task.outputs), measured, decision)
+        measured = {name: metric for name, metric in task.evaluation.metrics.items() if metric.is_measured(len(labels))}
+        texts = () if task.preprocessing.number_keys else tuple(text_keys)
+        return cls(task.name, tuple(labels), texts, dict(task.evaluation.outputs), measured, decision)
 
     def to_json(self) -> str:
         metrics = {name: {**asdict(metric), "function": _name(metric)} for name, metric in self.metrics.items()}

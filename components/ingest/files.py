@@ -14,13 +14,13 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TextIO, cast, get_args
+from typing import Any, BinaryIO, NamedTuple, TextIO, cast
 
 from components.ingest import database
 from components.ingest.records import ENCODING, MAX_RECORD_CHARS, UNUSABLE, BadRow, bad_row, find_unusable
 from components.ingest.spans import SPAN, files_of_spans
 from pipeline import storage
-from pipeline.config import DataConfig, Formats
+from pipeline.config import DataConfig, format_names
 from pipeline.errors import BertlineError
 
 _COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
@@ -155,7 +155,7 @@ def format_of(path: str, data: DataConfig) -> str:
     if found is None:
         raise BertlineError(
             f"{path}: the ending {uncompressed(path).suffix!r} does not say the format; set data.format to"
-            f" {', '.join(get_args(Formats))}."
+            f" {', '.join(format_names())}."
         )
     return found
 

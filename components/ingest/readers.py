@@ -21,12 +21,12 @@ from components.ingest import (
 )
 from components.ingest.files import InputFile, find_files, nearest, readable
 from components.ingest.records import UNREADABLE, BadRow, Row, bad_row
-from pipeline.config import DataConfig
+from pipeline.config import DataConfig, plugins
 from pipeline.errors import BertlineError
 
 
 class Reader(NamedTuple):
-    """How one format is read; a new format is one more of these in `READERS`."""
+    """How one format is read; a new format is one more of these in `READERS`, or registered as `bertline.readers`."""
 
     columns: Callable[[str, DataConfig], list[str]]
     """(path, data) -> the file's columns; raises BertlineError if it has none."""
@@ -51,12 +51,20 @@ READERS: dict[str, Reader] = {
 }
 
 
+def reader_of(format: str) -> Reader:
+    """Ours, or one that an installed package registers."""
+    if format in READERS and format not in plugins.registered(plugins.READERS):
+        return READERS[format]
+    found: Reader = plugins.load(plugins.READERS, format, Reader, READERS)
+    return found
+
+
 def read(file: InputFile, data: DataConfig, columns: Collection[str] | None = None) -> Iterator[Row | BadRow]:
     """The rows of a file. Never raises for what is in it: where reading breaks off, the last row is a bad one."""
     line = 0
     try:
         with readable(file.path):
-            for row in READERS[file.format].read(file.path, data, columns):
+            for row in reader_of(file.format).read(file.path, data, columns):
                 line = row.line
                 yield row
     except BertlineError as error:
@@ -85,7 +93,7 @@ def check_inputs(data: DataConfig, slices: Sequence[str] = (), lists: Sequence[s
     """Opens each file and looks at its header and first record; what is wrong there is told before Beam starts."""
     files = find_files(data)
     for file in files:
-        reader = READERS[file.format]
+        reader = reader_of(file.format)
         with readable(file.path):
             known = reader.columns(file.path, data)
             for name, setting in needed_columns(data, slices, lists).items():

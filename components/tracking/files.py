@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from components.step_files import HISTORY, SERVE_CHECK
+from components.steps import Step
 from pipeline.config import Config
 
 _VERDICT, _ROWS = "verdict.json", "evaluation/rows.parquet"
@@ -26,24 +27,24 @@ class Kept(NamedTuple):
 
 
 _OF_STEP: Mapping[str, tuple[Kept, ...]] = {
-    "Ingest": (
+    Step.INGEST: (
         Kept("report", "report.json", "data/report.json"),
         Kept("report", "quarantine.jsonl", "data/quarantine.jsonl", has_texts=True),
     ),
     # The most frequent texts are among them.
-    "StatisticsGen": (Kept("statistics", "*/FeatureStats.pb", "data/statistics/{folder}.pb", has_texts=True),),
-    "Schema": (Kept("schema", "schema.pbtxt", "data/schema.pbtxt"),),
-    "ExampleValidator": (
+    Step.STATISTICS: (Kept("statistics", "*/FeatureStats.pb", "data/statistics/{folder}.pb", has_texts=True),),
+    Step.SCHEMA: (Kept("schema", "schema.pbtxt", "data/schema.pbtxt"),),
+    Step.VALIDATION: (
         Kept("anomalies", "report.json", "data/anomalies.json"),
         Kept("anomalies", "report.txt", "data/anomalies.txt"),
     ),
-    "Vocabulary": (Kept("vocabulary", "vocab.txt", "vocab.txt"),),
-    "Trainer": (Kept("model_run", HISTORY, f"training/{HISTORY}", ("learning_curves",)),),
-    "Evaluator": (
+    Step.VOCABULARY: (Kept("vocabulary", "vocab.txt", "vocab.txt"),),
+    Step.TRAINER: (Kept("model_run", HISTORY, f"training/{HISTORY}", ("learning_curves",)),),
+    Step.EVALUATOR: (
         Kept("evaluation", "verdict.json", _VERDICT, ("confusion_matrix",)),
         Kept("evaluation", "rows.parquet", _ROWS, ("rows",), has_texts=True),
     ),
-    "ServeCheck": (Kept("served", SERVE_CHECK, SERVE_CHECK),),
+    Step.SERVE_CHECK: (Kept("served", SERVE_CHECK, SERVE_CHECK),),
     "Prune": (Kept("report", "prune.json", "prune.json", ("heads",)),),
 }
 
@@ -79,7 +80,7 @@ def load_plotting() -> None:
 
 def page_of(step: str, config: Config) -> dict[str, Any] | None:
     """What `make_page` is to be told beside the files of a step; None where a step has no page."""
-    if step != "Evaluator":
+    if step != Step.EVALUATOR:
         return None
     asked = config.evaluation.model_dump(include={"thresholds", "slice_thresholds", "min_slice_rows"})
     return {"pipeline": config.name, "bounds": asked}

@@ -10,8 +10,8 @@ from components.publish import Pushed, model_digest
 from components.tracking.journal import Operation
 from components.tracking.registry import CANDIDATE, CHAMPION
 from models.answer_kind import plain
-from models.answers import kind_for
 from models.kinds import ENCODER
+from models.task import kind_for
 from pipeline.config import Config
 from pipeline.storage import AnyPath, is_remote
 from serving.contract import folder_bytes, read_card

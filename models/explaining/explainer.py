@@ -90,7 +90,7 @@ class Explainer:
             word,
             start,
         )
-        targets = targets_of(self._task.name, asked)
+        targets = targets_of(self._task, asked)
         rows = {target.row: request.row(target.row) for target in targets[:_MOST_WINDOWS]}
         attributions = tuple(
             Attribution(

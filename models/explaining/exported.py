@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from models.inputs import TOKENS
 from models.precision import in_float32
-from models.task import Task
+from models.task import Inspection
 
 OF_MODEL = (
     TOKENS, "segment_ids", "blocks", "positions", "mask", "firsts", "firsts_mask", "masked_positions",
@@ -36,30 +36,31 @@ class Explaining(tf.Module):
     as `target_ids`.
 
     Args:
+      inspection: of the task.
       specs: of what the model reads of a batch, by its names.
     """
 
-    def __init__(self, task: Task, model: Any, specs: Mapping[str, tf.TensorSpec]) -> None:
+    def __init__(self, inspection: Inspection, model: Any, specs: Mapping[str, tf.TensorSpec]) -> None:
         super().__init__(name="explaining")
-        self._inside = task.inside
+        self._inspection = inspection
         self._model = lambda: model  # a function is not tracked
         ids, batch = specs[TOKENS], dict(specs)
-        if task.inside.writes:
+        if inspection.writes:
             batch |= {"target_ids": tf.TensorSpec([None, None], tf.int32)}
-        vectors = tf.TensorSpec([None, None, task.inside.vectors(model).output_dim], tf.float32)
+        vectors = tf.TensorSpec([None, None, inspection.vectors(model).output_dim], tf.float32)
         self.embed = tf.function(self._embed, input_signature=[ids], autograph=False)
         self.run = tf.function(self._run, input_signature=[vectors, batch], autograph=False)
         self.attend = tf.function(self._attend, input_signature=[batch], autograph=False)
 
     def _embed(self, token_ids: tf.Tensor) -> tf.Tensor:
-        return self._inside.vectors(self._model())(token_ids)
+        return self._inspection.vectors(self._model())(token_ids)
 
     def _run(self, vectors: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         outputs = in_float32(self._model()({**batch, TOKENS: vectors}, training=False))
         return outputs if isinstance(outputs, dict) else {ONLY: outputs}
 
     def _attend(self, batch: Mapping[str, tf.Tensor]) -> dict[str, Any]:
-        """`weights`: see `Inside.attend`; `heads`: the numbers of each layer's heads."""
-        model, kept = self._model(), self._inside.heads(self._model())
+        """`weights`: see `Inspection.attend`; `heads`: the numbers of each layer's heads."""
+        model, kept = self._model(), self._inspection.heads(self._model())
         heads = {name: [tf.constant(numbers, tf.int32) for numbers in layers] for name, layers in kept.items()}
-        return {"weights": self._inside.attend(model, batch), "heads": heads}
+        return {"weights": self._inspection.attend(model, batch), "heads": heads}

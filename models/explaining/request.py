@@ -45,7 +45,7 @@ class Request:
             key: tf.constant([text] if isinstance(text, bytes) else [list(text)])
             for key, text in zip(context.text_keys, texts.values(), strict=True)
         }
-        features = task.request(columns, context)
+        features = task.preprocessing.request(columns, context)
         self.token_ids: list[int] = features[TOKENS].to_list()[0]
         """Of the whole text, however many windows it is read in."""
         self._all = padded(expanded(task, features, context))

@@ -1,4 +1,5 @@
-"""What of an answer is explained, by each task; by default it is what the model has answered.
+"""What of an answer is explained: a task names the function (`Inspection.target`). By default it is what the model has
+answered.
 
 What is chosen among several is explained by its log-odds: they tell how much speaks for it and against all others, and do
 not flatten out where a model is sure.
@@ -6,7 +7,7 @@ not flatten out where a model is sure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -15,20 +16,24 @@ from models import bi_encoder, crf, tags
 from models.explaining.exported import ONLY
 from models.explaining.target import Answered, Outputs, Target, known, log_odds
 from models.joiner import JOINER
-from models.tasks import tagging
+from models.task import Task
+from models.tasks.graphs import tagging
 from models.vocabulary import CONTINUATION
 from pipeline.errors import BertlineError
 
 LOG_ODDS, LOG_PROBABILITY = "log-odds", "log-probability"
 
 
-def targets_of(task: str, asked: Answered) -> list[Target]:
+def targets_of(task: Task, asked: Answered) -> list[Target]:
     """One number, but for a span, which has two ends, and for texts that are read in several windows."""
-    if asked.label is not None and task in _WITHOUT_LABEL:
-        raise BertlineError(f"--label: a model of the task {task} does not choose; leave it out.")
-    if (asked.word is not None or asked.start is not None) and task not in _WITH_WORD:
-        raise BertlineError(f"--word: a model of the task {task} answers for the whole text; leave it out.")
-    return OF_TASKS[task](asked)
+    inspection = task.inspection
+    if inspection is None:
+        raise BertlineError(f"a model of the task {task.name} does not say what of its answers could be explained.")
+    if asked.label is not None and not inspection.by_label:
+        raise BertlineError(f"--label: a model of the task {task.name} does not choose; leave it out.")
+    if (asked.word is not None or asked.start is not None) and not inspection.by_word:
+        raise BertlineError(f"--word: a model of the task {task.name} answers for the whole text; leave it out.")
+    return inspection.target(asked)
 
 
 def _class(asked: Answered) -> int:
@@ -40,25 +45,25 @@ def _class(asked: Answered) -> int:
     return known(asked.label, asked.labels, "the model knows no such class")
 
 
-def _classification(asked: Answered) -> list[Target]:
+def of_class(asked: Answered) -> list[Target]:
     at = _class(asked)
     return [Target(asked.labels[at], LOG_ODDS, lambda outputs: log_odds(outputs[ONLY], at))]
 
 
-def _multilabel(asked: Answered) -> list[Target]:
+def of_flag(asked: Answered) -> list[Target]:
     at = _class(asked)
     return [Target(asked.labels[at], LOG_ODDS, lambda outputs: outputs[ONLY][:, at])]
 
 
-def _regression(asked: Answered) -> list[Target]:
+def of_number(asked: Answered) -> list[Target]:
     return [Target("the number", "the number itself", lambda outputs: outputs[ONLY][:, 0])]
 
 
-def _similarity(asked: Answered) -> list[Target]:
+def of_similarity(asked: Answered) -> list[Target]:
     return [Target("how alike they are", "cosine", lambda outputs: bi_encoder.cosine(outputs[ONLY]))]
 
 
-def _choice(asked: Answered) -> list[Target]:
+def of_choice(asked: Answered) -> list[Target]:
     """An ending is named by its number, from 1, or by itself."""
     count = int(asked.batch["firsts_mask"][0].sum())
     endings, numbers = list(asked.texts[-count:]), [str(number) for number in range(1, count + 1)]
@@ -68,7 +73,7 @@ def _choice(asked: Answered) -> list[Target]:
     return [Target(endings[at], LOG_ODDS, lambda outputs: log_odds(outputs[ONLY][:, :count], at))]
 
 
-def _tagging(asked: Answered) -> list[Target]:
+def of_tags(asked: Answered) -> list[Target]:
     """The tag of one word, or those of all words of entities; each by the window that tags it."""
     batch = asked.batch
     _, best, _ = tagging.of_texts(dict(asked.outputs), batch)
@@ -115,7 +120,7 @@ def _tags_of_window(name: str, batch: Mapping[str, np.ndarray], window: int, pla
     return Target(name, unit, lambda outputs: tf.add_n([odds(outputs, *place) for place in places]), window)
 
 
-def _answering(asked: Answered) -> list[Target]:
+def of_span(asked: Answered) -> list[Target]:
     """The first and the last token of the answer; both are [CLS] where there is none."""
     passage = asked.texts[1]
     begin, end = int(asked.answer["start"]), int(asked.answer["end"])
@@ -154,7 +159,7 @@ def _tokens_of_span(asked: Answered, begin: int, end: int) -> tuple[int, int, in
     return window, at_first, at_last
 
 
-def _pretraining(asked: Answered) -> list[Target]:
+def of_masks(asked: Answered) -> list[Target]:
     count = int(asked.batch["masked_positions_mask"][0].sum())
     if not count:
         raise BertlineError("there is no [MASK] in the text; put one where the model is to guess.")
@@ -166,7 +171,7 @@ def _pretraining(asked: Answered) -> list[Target]:
     return [Target(name, LOG_ODDS, lambda outputs: log_odds(outputs["guesses"][:, place], piece))]
 
 
-def _translation(asked: Answered) -> list[Target]:
+def of_translation(asked: Answered) -> list[Target]:
     """All that was written, or one word of it: each piece after those before it, which are given."""
     ids = asked.batch["target_ids"][0].tolist()
     pieces = [asked.vocab[number] for number in ids]
@@ -181,19 +186,3 @@ def _translation(asked: Answered) -> list[Target]:
         return tf.reduce_sum(shares * tf.one_hot(ids[begin:end], shares.shape[-1]), axis=[1, 2])
 
     return [Target("the translation" if at is None else words[at], LOG_PROBABILITY, score)]
-
-
-OF_TASKS: Mapping[str, Callable[[Answered], list[Target]]] = {
-    "classification": _classification,
-    "multilabel": _multilabel,
-    "regression": _regression,
-    "similarity": _similarity,
-    "matching": _similarity,
-    "choice": _choice,
-    "tagging": _tagging,
-    "answering": _answering,
-    "pretraining": _pretraining,
-    "translation": _translation,
-}
-_WITHOUT_LABEL = ("regression", "similarity", "matching", "translation")
-_WITH_WORD = ("tagging", "pretraining", "translation")

@@ -2,95 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import tensorflow as tf
-
-from models import probing
 from models.answers import CLASSIFIED
-from models.deciding import answered_class, calibrated, tune_decision
-from models.pooled import INSIDE, LONG, make_head, request
-from models.task import Context, Metric, Output, Task, Tensors
+from models.later import later
+from models.task import (
+    Configuration,
+    Evaluation,
+    Fallback,
+    Inspection,
+    Metric,
+    Model,
+    Objective,
+    Output,
+    Preprocessing,
+    Recognition,
+    Serving,
+    Task,
+)
 from pipeline.config import TEXT_KEYS
 
+if TYPE_CHECKING:
+    from models import deciding, pooled, probing
+    from models.tasks.graphs import classification as graph
+else:
+    graph = later("models.tasks.graphs.classification")
+    deciding = later("models.deciding")
+    pooled = later("models.pooled")
+    probing = later("models.probing")
+classes = later("components.baselines.classes", counts=False)
+layers = later("components.baselines.layers", counts=False)
+outcomes = later("components.held_out.outcomes", counts=False)
+plots = later("components.held_out.plots", counts=False)
+targets = later("models.explaining.targets", counts=False)
+new = later("pipeline.new.kinds", counts=False)
 
-def features(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
-    return {**request(columns, context), "label_id": label_ids(columns["label"], context.labels)}
-
-
-def label_ids(names: tf.Tensor, labels: Sequence[str]) -> tf.Tensor:
-    """Position of each name among the labels; -1 for a missing or unknown one, which then has no weight anywhere."""
-    # By comparison, not by a lookup table: a table is a resource, which an exported graph would have to track.
-    same = names[:, tf.newaxis] == tf.constant(list(labels))  # [batch, labels]
-    return tf.where(tf.reduce_any(same, axis=1), tf.argmax(tf.cast(same, tf.int8), axis=1), -1)
-
-
-def loss(logits: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    # Rows of weight 0 (filling, or without a usable label) may carry label -1: any class will do for them.
-    return tf.nn.sparse_softmax_cross_entropy_with_logits(tf.maximum(batch["label_id"], 0), logits)
-
-
-def spread_loss(logits: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    return tf.reduce_logsumexp(logits, axis=-1) - tf.reduce_mean(logits, axis=-1)
-
-
-def weigh(batch: Tensors, weights: tf.Tensor) -> Tensors:
-    """Each row by its class."""
-    return {**batch, "weight": batch["weight"] * tf.gather(weights, tf.maximum(batch["label_id"], 0))}
-
-
-def correct(logits: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    return tf.cast(tf.argmax(logits, axis=-1) == batch["label_id"], tf.float32)
-
-
-def answer(logits: tf.Tensor, batch: Mapping[str, tf.Tensor], context: Context) -> Tensors:
-    """`label` is a class, or `none of these` where the model abstains."""
-    names = tf.constant(list(context.labels))
-    probabilities = tf.nn.softmax(calibrated(logits, context))
-    return {
-        "label": answered_class(logits, probabilities, context),
-        "probabilities": probabilities,
-        # Every output has the batch as its first dimension: TensorFlow Serving splits batches along it.
-        "classes": tf.tile(names[tf.newaxis], [tf.shape(logits)[0], 1]),
-    }
-
-
-def targets(features: Mapping[str, tf.Tensor]) -> Tensors:
-    """A row without a usable label has no weight."""
-    label_id = features["label_id"]
-    return {"label_id": tf.maximum(label_id, 0), "label_weight": tf.cast(label_id >= 0, tf.float32)}
-
-
-TASK: Task = Task(
+TASK = Task(
     name="classification",
-    text_keys=TEXT_KEYS,
-    features=features,
-    request=request,
-    long=LONG,
-    build=lambda encoder, context, dropout, seed: make_head(len(context.labels), encoder, context, dropout, seed),
-    inside=INSIDE,
-    linearly=probing.CLASSES,
-    loss=loss,
-    spread_loss=spread_loss,
-    class_key="label_id",
-    weigh=weigh,
-    correct=correct,
-    decides=True,
-    tune=lambda model, context, rows: tune_decision(TASK, model, context, rows),
-    answer=answer,
-    readable=CLASSIFIED.readable,
-    measure=answer,
-    targets=targets,
-    outputs={"": Output("probabilities", "label_id", "label_weight")},
-    metrics={
-        "accuracy": Metric("SparseCategoricalAccuracy"),
-        "f1": Metric("F1", classes=2),
-        "precision": Metric("Precision", classes=2),
-        "recall": Metric("Recall", classes=2),
-        "macro_f1": Metric("MacroF1"),
-        "micro_f1": Metric("MicroF1"),
-        "matthews": Metric("Matthews"),
-        "cross_entropy": Metric("SparseCategoricalCrossentropy", better="lower"),
-    },
-    confusion="",
+    preprocessing=Preprocessing(
+        text_keys=TEXT_KEYS,
+        label="class",
+        features=graph.features,
+        request=pooled.request,
+        long=("auto", "cut", "head_tail", "windows"),
+    ),
+    model=Model(
+        build=graph.build,
+        linear_probe=probing.CLASSES,
+        fallback=Fallback(name="logistic regression", lesson=layers.of_classes),
+    ),
+    objective=Objective(
+        loss=graph.loss,
+        smoothing=graph.spread_loss,
+        accuracy=graph.correct,
+        class_key="label_id",
+        class_weights=graph.weigh,
+    ),
+    evaluation=Evaluation(
+        measure=graph.answer,
+        targets=graph.targets,
+        outputs={"": Output("probabilities", "label_id", "label_weight")},
+        metrics={
+            "accuracy": Metric("SparseCategoricalAccuracy"),
+            "f1": Metric("F1", classes=2),
+            "precision": Metric("Precision", classes=2),
+            "recall": Metric("Recall", classes=2),
+            "macro_f1": Metric("MacroF1"),
+            "micro_f1": Metric("MicroF1"),
+            "matthews": Metric("Matthews"),
+            "cross_entropy": Metric("SparseCategoricalCrossentropy", better="lower"),
+        },
+        confusion="",
+        tune=deciding.tune_decision,
+        outcomes=outcomes.of_classes,
+        plots=plots.of_classes,
+        baselines=classes.classification,
+    ),
+    serving=Serving(signature=graph.answer, response=CLASSIFIED, decides=True),
+    inspection=Inspection(attend=pooled.attend, target=targets.of_class),
+    config=Configuration(recognition=Recognition(table=new.guess_classes, precedence=50)),
 )

@@ -1,70 +1,78 @@
 """Which text belongs to which, by vectors that each has for itself: learned from pairs that belong together.
 
 Every other second text of a batch is taken for one that does not belong (in-batch negatives), unless it is the same text.
-The evaluator looks for each first text's own among the second texts of all held-out rows.
+The evaluator looks for each first text's own among the second texts of all evaluation examples.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-import tensorflow as tf
-
-from models import bi_encoder
-from models.attention import MASKED
-from models.task import Context, Metric, Output, Task, Tensors
-from models.tasks import regression, similarity
+from models.answers import EMBED, EMBEDDED, SIMILAR
+from models.later import later
+from models.task import (
+    Configuration,
+    Evaluation,
+    Inspection,
+    Metric,
+    Model,
+    Objective,
+    Output,
+    Preprocessing,
+    Recognition,
+    Serving,
+    Signature,
+    Task,
+)
 from pipeline.config import TEXT_KEYS
 
-_BUCKETS = 2**31 - 1
-
-
-def features(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
-    """The tokens of both texts, and a number that stands for the second one."""
-    second = tf.strings.to_hash_bucket_fast(columns[TEXT_KEYS[1]], _BUCKETS)
-    return {**bi_encoder.request(columns, context), "second": second}
-
-
-def loss(vectors: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """Cross-entropy of choosing each first text's own among the batch's second texts."""
-    cosines = tf.matmul(vectors[:, 0], vectors[:, 1], transpose_b=True)  # [first, second]
-    rows = tf.range(tf.shape(cosines)[0])
-    same = batch["second"][:, tf.newaxis] == batch["second"]
-    other = (batch["weight"] > 0) & ~same
-    allowed = other | (rows[:, tf.newaxis] == rows)
-    return tf.nn.sparse_softmax_cross_entropy_with_logits(rows, tf.where(allowed, cosines * similarity.SHARPNESS, MASKED))
-
-
-def measure(vectors: tf.Tensor, batch: Mapping[str, tf.Tensor], context: Context) -> Tensors:
-    return {"vectors": tf.reshape(vectors, [-1, 2 * vectors.shape[-1]])}
-
-
-def targets(features: Mapping[str, tf.Tensor]) -> Tensors:
-    second = features["second"]
-    return {"second": second, "weight": tf.ones_like(second, tf.float32)}
-
+if TYPE_CHECKING:
+    from models import bi_encoder
+    from models.tasks.graphs import matching as graph
+    from models.tasks.graphs import regression, similarity
+else:
+    bi_encoder = later("models.bi_encoder")
+    graph = later("models.tasks.graphs.matching")
+    regression = later("models.tasks.graphs.regression")
+    similarity = later("models.tasks.graphs.similarity")
+baselines = later("components.baselines.matching", counts=False)
+outcomes = later("components.held_out.outcomes", counts=False)
+targets = later("models.explaining.targets", counts=False)
+new = later("pipeline.new.kinds", counts=False)
 
 TASK = Task(
     name="matching",
-    text_keys=TEXT_KEYS,
-    min_texts=2,
-    label=None,
-    features=features,
-    request=bi_encoder.request,
-    long=bi_encoder.LONG,
-    build=similarity.TASK.build,
-    loss=loss,
-    correct=regression.correct,
-    answer=bi_encoder.answer,
-    readable=similarity.TASK.readable,
-    measure=measure,
-    targets=targets,
-    signatures=similarity.TASK.signatures,
-    outputs={"": Output("vectors", "second", "weight")},
-    metrics={
-        "mrr": Metric("ReciprocalRank"),
-        "recall_at_1": Metric("RecallAt1"),
-        "recall_at_5": Metric("RecallAt5"),
-        "recall_at_10": Metric("RecallAt10"),
-    },
+    preprocessing=Preprocessing(
+        text_keys=TEXT_KEYS,
+        min_texts=2,
+        label=None,
+        features=graph.features,
+        request=bi_encoder.request,
+        long=("cut", "head_tail"),
+    ),
+    model=Model(build=similarity.build),
+    objective=Objective(loss=graph.loss, accuracy=regression.correct),
+    evaluation=Evaluation(
+        measure=graph.measure,
+        targets=graph.targets,
+        outputs={"": Output("vectors", "second", "weight")},
+        metrics={
+            "mrr": Metric("ReciprocalRank"),
+            "recall_at_1": Metric("RecallAt1"),
+            "recall_at_5": Metric("RecallAt5"),
+            "recall_at_10": Metric("RecallAt10"),
+        },
+        outcomes=outcomes.of_search,
+        baselines=baselines.matching,
+    ),
+    serving=Serving(
+        signature=bi_encoder.answer,
+        response=SIMILAR,
+        signatures={EMBED: Signature(answer=bi_encoder.embed, response=EMBEDDED)},
+    ),
+    inspection=Inspection(target=targets.of_similarity, by_label=False),
+    config=Configuration(
+        defaults=lambda raw: {"data": {"label": None}},
+        recognition=Recognition(table=new.guess_matching, precedence=60, only_asked=True),
+    ),
 )

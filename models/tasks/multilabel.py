@@ -2,97 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
-import tensorflow as tf
-
-from models import probing
 from models.answers import MULTI_CLASSIFIED
-from models.deciding import calibrated, threshold_of, tune_decision
-from models.pooled import INSIDE, LONG, make_head, request
-from models.task import Context, Metric, Output, Task, Tensors
+from models.later import later
+from models.task import (
+    Configuration,
+    Evaluation,
+    Fallback,
+    Inspection,
+    Metric,
+    Model,
+    Objective,
+    Output,
+    Preprocessing,
+    Recognition,
+    Serving,
+    Task,
+)
 from pipeline.config import TEXT_KEYS
 
+if TYPE_CHECKING:
+    from models import deciding, pooled, probing
+    from models.tasks.graphs import multilabel as graph
+else:
+    graph = later("models.tasks.graphs.multilabel")
+    deciding = later("models.deciding")
+    pooled = later("models.pooled")
+    probing = later("models.probing")
+classes = later("components.baselines.classes", counts=False)
+layers = later("components.baselines.layers", counts=False)
+outcomes = later("components.held_out.outcomes", counts=False)
+plots = later("components.held_out.plots", counts=False)
+targets = later("models.explaining.targets", counts=False)
+several = later("pipeline.new.several", counts=False)
 
-def features(columns: Mapping[str, Any], context: Context) -> Tensors:
-    return {**request(columns, context), "label_flags": label_flags(columns["label"], context.labels)}
-
-
-def label_flags(names: tf.RaggedTensor, labels: tuple[str, ...]) -> tf.Tensor:
-    """[batch, (names)] string -> [batch, labels] int64: 1 for each label that is named; unknown names count nothing."""
-    named = names.to_tensor(default_value="")[:, :, tf.newaxis] == tf.constant(list(labels))
-    return tf.ensure_shape(tf.cast(tf.reduce_any(named, axis=1), tf.int64), [None, len(labels)])
-
-
-def loss(logits: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    return _mean(tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(batch["label_flags"], logits.dtype), logits), batch)
-
-
-def spread_loss(logits: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    return _mean(tf.nn.softplus(logits) - logits / 2, batch)
-
-
-def _mean(losses: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """Over the classes."""
-    return tf.reduce_mean(losses * batch["flag_weights"] if "flag_weights" in batch else losses, axis=1)
-
-
-def weigh(batch: Tensors, weights: tf.Tensor) -> Tensors:
-    """A class that a row has by its weight; that a row has it not weighs 1."""
-    return {**batch, "flag_weights": tf.where(batch["label_flags"] > 0, weights, 1.0)}
-
-
-def correct(logits: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """Share of the classes that are decided right."""
-    return tf.reduce_mean(tf.cast((logits > 0) == (batch["label_flags"] > 0), tf.float32), axis=1)
-
-
-def answer(logits: tf.Tensor, batch: Mapping[str, tf.Tensor], context: Context) -> Tensors:
-    """`labels` are those above the threshold, the likeliest first, and empty ones after them."""
-    names = tf.constant(list(context.labels))
-    probabilities = tf.nn.sigmoid(calibrated(logits, context))
-    shares, order = tf.math.top_k(probabilities, len(context.labels))
-    return {
-        "labels": tf.where(shares > threshold_of(context), tf.gather(names, order), ""),
-        "probabilities": probabilities,
-        # Every output has the batch as its first dimension: TensorFlow Serving splits batches along it.
-        "classes": tf.tile(names[tf.newaxis], [tf.shape(logits)[0], 1]),
-    }
-
-
-def targets(features: Mapping[str, tf.Tensor]) -> Tensors:
-    flags = features["label_flags"]
-    return {"label_flags": flags, "label_weight": tf.ones_like(flags[:, 0], tf.float32)}
-
-
-TASK: Task = Task(
+TASK = Task(
     name="multilabel",
-    text_keys=TEXT_KEYS,
-    label="classes",
-    features=features,
-    request=request,
-    long=LONG,
-    build=lambda encoder, context, dropout, seed: make_head(len(context.labels), encoder, context, dropout, seed),
-    inside=INSIDE,
-    linearly=probing.FLAGS,
-    loss=loss,
-    spread_loss=spread_loss,
-    class_key="label_flags",
-    weigh=weigh,
-    correct=correct,
-    decides=True,
-    tune=lambda model, context, rows: tune_decision(TASK, model, context, rows),
-    answer=answer,
-    readable=MULTI_CLASSIFIED.readable,
-    plain=MULTI_CLASSIFIED.plain,
-    measure=answer,
-    targets=targets,
-    outputs={"": Output("probabilities", "label_flags", "label_weight")},
-    metrics={
-        "micro_f1": Metric("DecisionsMicroF1"),
-        "macro_f1": Metric("DecisionsMacroF1"),
-        "subset_accuracy": Metric("SubsetAccuracy"),
-        "cross_entropy": Metric("DecisionsCrossEntropy", better="lower"),
-    },
+    preprocessing=Preprocessing(
+        text_keys=TEXT_KEYS,
+        label="classes",
+        features=graph.features,
+        request=pooled.request,
+        long=("auto", "cut", "head_tail", "windows"),
+    ),
+    model=Model(
+        build=graph.build, linear_probe=probing.FLAGS, fallback=Fallback(name="logistic regression", lesson=layers.of_flags)
+    ),
+    objective=Objective(
+        loss=graph.loss,
+        smoothing=graph.spread_loss,
+        accuracy=graph.correct,
+        class_key="label_flags",
+        class_weights=graph.weigh,
+    ),
+    evaluation=Evaluation(
+        measure=graph.answer,
+        targets=graph.targets,
+        outputs={"": Output("probabilities", "label_flags", "label_weight")},
+        metrics={
+            "micro_f1": Metric("DecisionsMicroF1"),
+            "macro_f1": Metric("DecisionsMacroF1"),
+            "subset_accuracy": Metric("SubsetAccuracy"),
+            "cross_entropy": Metric("DecisionsCrossEntropy", better="lower"),
+        },
+        tune=deciding.tune_decision,
+        outcomes=outcomes.of_decisions,
+        plots=plots.of_classes,
+        baselines=classes.multilabel,
+    ),
+    serving=Serving(signature=graph.answer, response=MULTI_CLASSIFIED, decides=True),
+    inspection=Inspection(attend=pooled.attend, target=targets.of_flag),
+    config=Configuration(
+        recognition=Recognition(table=several.guess_several, precedence=30),  # after lists that one is chosen from
+    ),
 )

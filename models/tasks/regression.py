@@ -2,61 +2,67 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-import tensorflow as tf
-
-from models import probing
 from models.answers import NUMBER
-from models.pooled import INSIDE, LONG, make_head, request
-from models.task import Context, Metric, Output, Task, Tensors
+from models.later import later
+from models.task import (
+    Configuration,
+    Evaluation,
+    Fallback,
+    Inspection,
+    Metric,
+    Model,
+    Objective,
+    Output,
+    Preprocessing,
+    Recognition,
+    Serving,
+    Task,
+)
 from pipeline.config import TEXT_KEYS
 
-
-def features(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
-    return {**request(columns, context), "label_value": columns["label"]}
-
-
-def loss(outputs: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    return tf.math.squared_difference(outputs[:, 0], batch["label_value"])
-
-
-def correct(outputs: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    return tf.fill(tf.shape(outputs)[:1], math.nan)
-
-
-def answer(outputs: tf.Tensor, batch: Mapping[str, tf.Tensor], context: Context) -> Tensors:
-    return {"value": outputs[:, 0]}
-
-
-def targets(features: Mapping[str, tf.Tensor]) -> Tensors:
-    """A row without a label has no weight."""
-    value = features["label_value"]
-    missing = tf.math.is_nan(value)
-    return {"label_value": tf.where(missing, 0.0, value), "label_weight": tf.cast(~missing, tf.float32)}
-
+if TYPE_CHECKING:
+    from models import pooled, probing
+    from models.tasks.graphs import regression as graph
+else:
+    graph = later("models.tasks.graphs.regression")
+    pooled = later("models.pooled")
+    probing = later("models.probing")
+layers = later("components.baselines.layers", counts=False)
+numbers = later("components.baselines.numbers", counts=False)
+outcomes = later("components.held_out.outcomes", counts=False)
+plots = later("components.held_out.plots", counts=False)
+targets = later("models.explaining.targets", counts=False)
+new = later("pipeline.new.kinds", counts=False)
 
 TASK = Task(
     name="regression",
-    text_keys=TEXT_KEYS,
-    label="number",
-    features=features,
-    request=request,
-    long=LONG,
-    build=lambda encoder, context, dropout, seed: make_head(1, encoder, context, dropout, seed),
-    inside=INSIDE,
-    linearly=probing.NUMBER,
-    loss=loss,
-    correct=correct,
-    answer=answer,
-    readable=NUMBER.readable,
-    measure=answer,
-    targets=targets,
-    outputs={"": Output("value", "label_value", "label_weight")},
-    metrics={
-        "pearson": Metric("Pearson"),
-        "spearman": Metric("Spearman"),
-        "mean_squared_error": Metric("MeanSquaredError", better="lower"),
-    },
+    preprocessing=Preprocessing(
+        text_keys=TEXT_KEYS,
+        label="number",
+        features=graph.features,
+        request=pooled.request,
+        long=("auto", "cut", "head_tail", "windows"),
+    ),
+    model=Model(
+        build=graph.build, linear_probe=probing.NUMBER, fallback=Fallback(name="ridge regression", lesson=layers.of_numbers)
+    ),
+    objective=Objective(loss=graph.loss, accuracy=graph.correct),
+    evaluation=Evaluation(
+        measure=graph.answer,
+        targets=graph.targets,
+        outputs={"": Output("value", "label_value", "label_weight")},
+        metrics={
+            "pearson": Metric("Pearson"),
+            "spearman": Metric("Spearman"),
+            "mean_squared_error": Metric("MeanSquaredError", better="lower"),
+        },
+        outcomes=outcomes.of_numbers,
+        plots=plots.of_numbers,
+        baselines=numbers.numbers,
+    ),
+    serving=Serving(signature=graph.answer, response=NUMBER),
+    inspection=Inspection(attend=pooled.attend, target=targets.of_number, by_label=False),
+    config=Configuration(recognition=Recognition(table=new.guess_numbers, precedence=40)),
 )

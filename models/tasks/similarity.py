@@ -2,53 +2,66 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-import tensorflow as tf
-
-from models import bi_encoder
-from models.answers import EMBED, SIMILAR
-from models.task import Context, Metric, Output, Signature, Task, Tensors
-from models.tasks import regression
+from models.answers import EMBED, EMBEDDED, SIMILAR
+from models.later import later
+from models.task import (
+    Configuration,
+    Evaluation,
+    Inspection,
+    Metric,
+    Model,
+    Objective,
+    Output,
+    Preprocessing,
+    Recognition,
+    Serving,
+    Signature,
+    Task,
+)
 from pipeline.config import TEXT_KEYS
 
-SHARPNESS = 20.0
-"""A cosine moves within so little that a difference of 0.05 has to count."""
-
-
-def features(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
-    return {**bi_encoder.request(columns, context), "label_value": columns["label"]}
-
-
-def loss(vectors: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """Of any two pairs of the batch, that with the higher score should have the higher cosine (CoSENT).
-
-    Only the order of the scores counts, whatever they are counted in. It is one loss for the batch, and every row has it.
-    """
-    cosines, scores, real = bi_encoder.cosine(vectors) * SHARPNESS, batch["label_value"], batch["weight"] > 0
-    ordered = (scores[:, tf.newaxis] > scores) & real[:, tf.newaxis] & real  # [more alike, less alike]
-    wrong = tf.where(ordered, cosines - cosines[:, tf.newaxis], -math.inf)
-    one_for_all = tf.reduce_logsumexp(tf.concat([[0.0], tf.reshape(wrong, [-1])], axis=0))
-    return tf.fill(tf.shape(scores), one_for_all)
-
+if TYPE_CHECKING:
+    from models import bi_encoder
+    from models.tasks.graphs import regression
+    from models.tasks.graphs import similarity as graph
+else:
+    bi_encoder = later("models.bi_encoder")
+    graph = later("models.tasks.graphs.similarity")
+    regression = later("models.tasks.graphs.regression")
+numbers = later("components.baselines.numbers", counts=False)
+outcomes = later("components.held_out.outcomes", counts=False)
+plots = later("components.held_out.plots", counts=False)
+targets = later("models.explaining.targets", counts=False)
+new = later("pipeline.new.kinds", counts=False)
 
 TASK = Task(
     name="similarity",
-    text_keys=TEXT_KEYS,
-    min_texts=2,
-    label="number",
-    features=features,
-    request=bi_encoder.request,
-    long=bi_encoder.LONG,
-    build=lambda encoder, context, dropout, seed: bi_encoder.BiEncoder(encoder),
-    loss=loss,
-    correct=regression.correct,
-    answer=bi_encoder.answer,
-    readable=SIMILAR.readable,
-    measure=bi_encoder.answer,
-    targets=regression.targets,
-    signatures={EMBED: Signature(bi_encoder.embed)},
-    outputs={"": Output("similarity", "label_value", "label_weight")},
-    metrics={"pearson": Metric("Pearson"), "spearman": Metric("Spearman")},
+    preprocessing=Preprocessing(
+        text_keys=TEXT_KEYS,
+        min_texts=2,
+        label="number",
+        features=graph.features,
+        request=bi_encoder.request,
+        long=("cut", "head_tail"),
+    ),
+    model=Model(build=graph.build),
+    objective=Objective(loss=graph.loss, accuracy=regression.correct),
+    evaluation=Evaluation(
+        measure=bi_encoder.answer,
+        targets=regression.targets,
+        outputs={"": Output("similarity", "label_value", "label_weight")},
+        metrics={"pearson": Metric("Pearson"), "spearman": Metric("Spearman")},
+        outcomes=outcomes.of_order,
+        plots=plots.of_numbers,
+        baselines=numbers.numbers,
+    ),
+    serving=Serving(
+        signature=bi_encoder.answer,
+        response=SIMILAR,
+        signatures={EMBED: Signature(answer=bi_encoder.embed, response=EMBEDDED)},
+    ),
+    inspection=Inspection(target=targets.of_similarity, by_label=False),
+    config=Configuration(recognition=Recognition(table=new.guess_similarity, precedence=45, only_asked=True)),
 )

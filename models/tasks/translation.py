@@ -1,235 +1,116 @@
-"""A text in one language, written in another: the original Transformer, encoder and decoder.
-
-The pieces of the target are learned one by one, each after the right ones before it. The evaluator and a caller are
-answered by what the model writes on its own: `models/decoding.py` looks for it inside the exported graph.
-"""
+"""A text in one language, written in another: the original Transformer, encoder and decoder."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import tensorflow as tf
+from models.later import later
+from models.task import (
+    Configuration,
+    Evaluation,
+    Inspection,
+    Metric,
+    Model,
+    Objective,
+    Output,
+    Preprocessing,
+    Recognition,
+    Serving,
+    Signature,
+    Task,
+)
+from models.translated import ALIGNED, SAMPLED, TRANSLATED
+from pipeline.config import TEXT_KEYS
 
-from models import decoding
-from models.answers import TRANSLATED
-from models.cross_entropy import cross_entropy, mean_cross_entropy
-from models.inputs import TOKENS, padded
-from models.places import tokens_of
-from models.seq2seq import Seq2Seq
-from models.seq2seq_size import Seq2SeqSize
-from models.task import Context, Inside, Metric, Output, Signature, Task, Tensors
-from models.translating import Decoder, alignment
-from pipeline.config import TEXT_KEYS, ModelConfig
-
-SOURCE = TEXT_KEYS[0]
-
-
-def request(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
-    """The pieces of the source, cut to length, and [SEP]."""
-    tokens = tokens_of(columns[SOURCE], context)
-    ends = {name: context.text.sep_id if name == TOKENS else 0 for name in tokens}
-    return {name: _ended(value[:, : context.text.seq_len - 1], ends[name]) for name, value in tokens.items()}
-
-
-def features(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
-    """A target that is too long is cut without a [SEP]: nothing is to be learned from its end. One that is missing has no
-    pieces."""
-    reference = columns["label"]
-    target = _ended(context.target.pieces(reference), context.target.sep_id)[:, : context.target.seq_len]
-    lengths = tf.where(reference == "", tf.zeros_like(target.row_lengths()), target.row_lengths())
-    target = tf.RaggedTensor.from_tensor(target.to_tensor(), lengths=lengths)
-    return {**request(columns, context), "target_ids": target, "reference": reference}
+if TYPE_CHECKING:
+    from models.tasks.graphs import translation as graph
+else:
+    graph = later("models.tasks.graphs.translation")
+baselines = later("components.baselines.translation", counts=False)
+outcomes = later("components.held_out.outcomes", counts=False)
+plots = later("components.held_out.plots", counts=False)
+targets = later("models.explaining.targets", counts=False)
+translations = later("pipeline.new.translations", counts=False)
 
 
-def _ended(pieces: tf.RaggedTensor, end_id: int) -> tf.RaggedTensor:
-    return tf.concat([pieces, tf.fill([pieces.nrows(), 1], end_id)], axis=1)
-
-
-def expand(features: Tensors, context: Context, training: bool) -> Tensors:
-    """The texts themselves are not learned from, nor are rows without a target."""
-    if not training:
-        return features
-    usable = features["target_ids"].row_lengths() > 0
-    return {name: tf.ragged.boolean_mask(features[name], usable) for name in ("token_ids", "target_ids")}
-
-
-def make_model(settings: ModelConfig, context: Context, seed: int) -> Seq2Seq:
-    shape = context.translation
-    size = Seq2SeqSize(
-        source_pieces=context.text.vocab_size,
-        target_pieces=context.target.vocab_size,
-        layers=settings.layers or 1,
-        decoder_layers=shape.decoder_layers or settings.layers or 1,
-        hidden=settings.hidden or 1,
-        heads=settings.heads or 1,
-        intermediate=settings.intermediate or 1,
-        max_positions=context.text.seq_len,
-        dropout=settings.dropout,
-        attention_dropout=shape.attention_dropout,
-        activation=shape.activation,
-        positions=shape.positions,
-        norm=shape.norm,
-        share_embeddings=shape.share_embeddings and context.target is context.text,
-        tie_output=shape.tie_output,
-    )
-    return Seq2Seq(size, begin_id=context.target.cls_id, seed=seed)
-
-
-def _of_pieces(values: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """[batch]: the mean of a number of each piece of the target, [batch * target], over the pieces of each row."""
-    mask = tf.cast(batch["target_ids_mask"], tf.float32)
-    sums = tf.reduce_sum(tf.reshape(values, tf.shape(mask)) * mask, axis=1)
-    return tf.math.divide_no_nan(sums, tf.reduce_sum(mask, axis=1))
-
-
-def _flat(outputs: tf.Tensor) -> tf.Tensor:
-    return tf.reshape(outputs, [-1, outputs.shape[-1]])
-
-
-def _targets_of(batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    return tf.reshape(tf.cast(batch["target_ids"], tf.int32), [-1])
-
-
-def loss(outputs: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    return _of_pieces(cross_entropy(_flat(outputs), _targets_of(batch)), batch)
-
-
-def spread_loss(outputs: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    return _of_pieces(mean_cross_entropy(_flat(outputs)), batch)
-
-
-def correct(outputs: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    right = tf.argmax(_flat(outputs), axis=1, output_type=tf.int32) == _targets_of(batch)
-    return _of_pieces(tf.cast(right, tf.float32), batch)
-
-
-def ask(model: Seq2Seq, batch: Mapping[str, tf.Tensor], context: Context) -> Tensors:
-    """What the model writes; with a target, as the evaluator has one, also how well it follows that."""
-    decoder = Decoder(model, batch, context)
-    best = decoder.best()
-    found: Tensors = {"n_best": _texts(best.ids, context), "n_best_scores": best.scores}
-    if "target_ids" in batch:
-        logits = tf.cast(model(batch, training=False), tf.float32)
-        found["token_loss"], found["token_right"] = loss(logits, batch), correct(logits, batch)
-        found["greedy"] = context.target.detokenize(decoder.greedy().ids)
-    return found
-
-
-def _texts(ids: tf.RaggedTensor, context: Context) -> tf.Tensor:
-    """[batch, n_best, (pieces)] -> [batch, n_best] string."""
-    return tf.reshape(context.target.detokenize(ids.values), [-1, ids.bounding_shape(axis=1)])
-
-
-def answer(outputs: Tensors, batch: Mapping[str, tf.Tensor], context: Context) -> Tensors:
-    return {
-        "translation": outputs["n_best"][:, 0],
-        "score": outputs["n_best_scores"][:, 0],
-        "n_best": outputs["n_best"],
-        "n_best_scores": outputs["n_best_scores"],
+def _defaults(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Texts as they are to be read, and a training as the Transformer's paper has it."""
+    training = {
+        "epochs": 20,
+        "batch_tokens": 4096,
+        "label_smoothing": 0.1,
+        "schedule": "inverse_sqrt",
+        "learning_rate": 1e-3,
+        "weight_decay": 0.0,
+        "beta_2": 0.98,
+        "keep": "best",
+        "best_by": "bleu",
     }
-
-
-def measure(outputs: Tensors, batch: Mapping[str, tf.Tensor], context: Context) -> Tensors:
+    if "batch_size" in (raw.get("training") or {}):
+        del training["batch_tokens"]  # the user counts in examples
     return {
-        "translation": outputs["n_best"][:, 0],
-        "greedy_translation": outputs["greedy"],
-        "token_loss": outputs["token_loss"],
-        "token_right": outputs["token_right"],
+        "data": {"max_words": 200, "max_word_ratio": 9},
+        "text": {"lower": False, "strip_accents": False, "joined": True},
+        "training": training,
     }
-
-
-def targets(features: Mapping[str, Any]) -> Tensors:
-    """A row without a target has no weight."""
-    pieces = tf.cast(features["target_ids"].row_lengths(), tf.float32)
-    return {
-        "reference": features["reference"],
-        "row_weight": tf.cast(pieces > 0, tf.float32),
-        "token_weight": pieces,
-        "zero": tf.zeros_like(pieces),
-    }
-
-
-def greedy_answer(model: Seq2Seq, columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
-    """The likeliest piece each time: the quickest way, and a little worse than a beam search."""
-    return _written(Decoder(model, padded(request(columns, context)), context).greedy(), context)
-
-
-def sample_answer(model: Seq2Seq, columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
-    """Each piece by chance; what is drawn follows from the row's own seed."""
-    choose = decoding.by_chance(columns["temperature"], columns["top_k"], columns["top_p"], columns["seed"])
-    return _written(Decoder(model, padded(request(columns, context)), context).follow(choose), context)
-
-
-def _written(found: decoding.Texts, context: Context) -> Tensors:
-    return {"translation": context.target.detokenize(found.ids), "score": found.scores}
-
-
-def align_answer(model: Seq2Seq, columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
-    """The translation, and for each of its pieces how much it looked at each of the source's, its closing [SEP] too."""
-    asked = request(columns, context)
-    batch = padded(asked)
-    written = Decoder(model, batch, context).best().first()
-    return {
-        "translation": context.target.detokenize(written),
-        "source_pieces": tf.gather(context.text.vocab, asked["token_ids"]).to_tensor(),
-        "target_pieces": tf.gather(context.target.vocab, written).to_tensor(),
-        "alignment": alignment(model, batch, written),
-    }
-
-
-def _heads(model: Seq2Seq) -> dict[str, list[list[int]]]:
-    size, every = model.size, list(range(model.size.heads))
-    layers = {"encoder": size.layers, "decoder": size.decoder_layers, "source": size.decoder_layers}
-    return {name: [every] * count for name, count in layers.items()}
 
 
 TASK = Task(
     name="translation",
-    text_keys=(SOURCE,),
-    label="text",
-    features=features,
-    request=request,
-    expand=expand,
-    make_encoder=make_model,
-    build=lambda model, context, dropout, seed: model,
-    ask=ask,
-    loss=loss,
-    spread_loss=spread_loss,
-    counted="target_ids",
-    correct=correct,
-    answer=answer,
-    readable=TRANSLATED.readable,
-    plain=TRANSLATED.plain,
-    signatures={
-        "greedy": Signature(greedy_answer),
-        "sample": Signature(
-            sample_answer, {"temperature": "float32", "top_k": "int32", "top_p": "float32", "seed": "int64"}
-        ),
-        "align": Signature(align_answer),
-    },
-    inside=Inside(
-        vectors=lambda model: model.source_embeddings.token,
-        attend=lambda model, batch: {name: list(layers) for name, layers in model.inspect(batch).items()},
-        heads=_heads,
-        writes=True,
+    preprocessing=Preprocessing(
+        text_keys=TEXT_KEYS[:1], label="text", features=graph.features, request=graph.request, expand=graph.expand
     ),
-    measure=measure,
-    targets=targets,
-    outputs={
-        "": Output("translation", "reference", "row_weight"),
-        "greedy": Output("greedy_translation", "reference", "row_weight"),
-        "token_loss": Output("token_loss", "zero", "token_weight"),
-        "token_right": Output("token_right", "zero", "token_weight"),
-    },
-    metrics={
-        "bleu": Metric("Bleu"),
-        "chrf": Metric("Chrf"),
-        "greedy_bleu": Metric("Bleu", "greedy"),
-        "greedy_chrf": Metric("Chrf", "greedy"),
-        "cross_entropy": Metric("MeanPrediction", "token_loss", better="lower"),
-        "perplexity": Metric(of="cross_entropy", function=math.exp, better="lower"),
-        "token_accuracy": Metric("MeanPrediction", "token_right"),
-    },
+    model=Model(build=graph.build, make_encoder=graph.make_model),
+    objective=Objective(loss=graph.loss, smoothing=graph.spread_loss, accuracy=graph.correct, counted_key="target_ids"),
+    evaluation=Evaluation(
+        measure=graph.measure,
+        targets=graph.targets,
+        outputs={
+            "": Output("translation", "reference", "row_weight"),
+            "greedy": Output("greedy_translation", "reference", "row_weight"),
+            "token_loss": Output("token_loss", "zero", "token_weight"),
+            "token_right": Output("token_right", "zero", "token_weight"),
+        },
+        metrics={
+            "bleu": Metric("Bleu"),
+            "chrf": Metric("Chrf"),
+            "greedy_bleu": Metric("Bleu", "greedy"),
+            "greedy_chrf": Metric("Chrf", "greedy"),
+            "cross_entropy": Metric("MeanPrediction", "token_loss", better="lower"),
+            "perplexity": Metric(of="cross_entropy", function=math.exp, better="lower"),
+            "token_accuracy": Metric("MeanPrediction", "token_right"),
+        },
+        outcomes=outcomes.of_translations,
+        plots=plots.of_translations,
+        baselines=baselines.translation,
+    ),
+    serving=Serving(
+        signature=graph.answer,
+        response=TRANSLATED,
+        predict=graph.ask,
+        signatures={
+            "greedy": Signature(answer=graph.greedy_answer),
+            "sample": Signature(
+                answer=graph.sample_answer,
+                numbers={"temperature": "float32", "top_k": "int32", "top_p": "float32", "seed": "int64"},
+                response=SAMPLED,
+            ),
+            "align": Signature(answer=graph.align_answer, response=ALIGNED),
+        },
+    ),
+    inspection=Inspection(
+        vectors=graph.vectors,
+        attend=graph.attend,
+        heads=graph.heads,
+        writes=True,
+        target=targets.of_translation,
+        by_label=False,
+        by_word=True,
+    ),
+    config=Configuration(
+        defaults=_defaults,
+        recognition=Recognition(table=translations.guess_table, precedence=70, only_asked=True),
+    ),
 )

@@ -63,13 +63,17 @@ class TfIdfModel(keras.Model):
 
 def answered_by(task: Task, model: TfIdfModel) -> Task:
     """The task for this model, which reads the text itself beside its tokens."""
+    given = task.preprocessing
 
     def read(columns: Mapping[str, Any], context: Context) -> Tensors:
         return model.read(columns[context.text_keys[0]])
 
     return replace(
         task,
-        features=lambda columns, context: {**task.features(columns, context), **read(columns, context)},
-        request=lambda columns, context: {**task.request(columns, context), **read(columns, context)},
-        opened=False,
+        preprocessing=replace(
+            given,
+            features=lambda columns, context: {**given.features(columns, context), **read(columns, context)},
+            request=lambda columns, context: {**given.request(columns, context), **read(columns, context)},
+        ),
+        inspection=None,  # it has no vectors of tokens
     )

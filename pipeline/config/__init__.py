@@ -16,6 +16,7 @@ from pipeline.config.data import (
     Scheme,
     SplitConfig,
     ValidationConfig,
+    format_names,
 )
 from pipeline.config.model import SIZES, ModelConfig, Pooling
 from pipeline.config.pretraining import PhaseConfig, PretrainingConfig
@@ -27,7 +28,7 @@ from pipeline.config.results import (
     ServeCheckConfig,
     TrackingConfig,
 )
-from pipeline.config.run import SPOOL, Config, task_names
+from pipeline.config.run import SPOOL, Config, own_tasks, task_names
 from pipeline.config.search import RangeConfig, SearchConfig, Values
 from pipeline.config.text import Long, Reading, TextConfig
 from pipeline.config.training import Sampling, TrainingConfig
@@ -44,6 +45,8 @@ __all__ = [
     "DecisionConfig",
     "EvaluationConfig",
     "Formats",
+    "format_names",
+    "own_tasks",
     "Frozen",
     "LabelKind",
     "Long",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
+from pipeline.config import plugins
 from pipeline.config.base import Frozen
 from pipeline.config.databases import PASSWORD_VARIABLE, has_password, is_database
 from pipeline.config.wording import nearest
@@ -25,6 +26,13 @@ Formats = Literal[
     "xlsx",
     "sql",
 ]
+
+
+def format_names() -> list[str]:
+    """The formats that a config may name: our own, and those of readers that installed packages register."""
+    return [*get_args(Formats), *plugins.registered(plugins.READERS)]
+
+
 LabelKind = Literal["class", "classes", "number", "index", "tags", "text"]
 """What a label is; the task says it. An index counts a row's choices from 0; tags are classes, one for each word; a text is
 one that is to be written."""
@@ -71,13 +79,14 @@ class DataConfig(Frozen):
     anything that is tuned, nor whether a model is pushed. The Evaluator measures the exported model on them as well."""
     spans: int | None = Field(default=None, ge=1)
     """Of files that {SPAN} numbers: read the newest so many numbers only; all by default."""
-    format: Formats | None = None
+    format: str | None = None
     """How the files are written; by default their ending says it (.gz and .bz2 are looked through). `documents` (.txt) is
     plain text; see `data.documents` and `data.sentences`. `conll` has a word and its tag a line, see `data.tags`. `squad`
     is SQuAD's JSON, 1.1 or 2.0, for the task `answering`. `parallel` is two files that go together line by line: with
     text: en and label: de, train.en.gz is named here, and train.de.gz stands beside it. `label-studio` (JSON), `doccano`
     and `prodigy` (JSON Lines) are exports of these annotation tools; character spans become tags of words. `xlsx` is a
-    workbook of Excel's, see `data.sheet`; `sql` is what `data.query` gives."""
+    workbook of Excel's, see `data.sheet`; `sql` is what `data.query` gives. A package may register
+    further ones, which are always named here."""
     query: str | None = None
     """What is asked of the database whose SQLAlchemy address is `data.path`, as sqlite:///tickets.db or
     postgresql+psycopg://me@host/shop: a SELECT. No password may stand in the address; it is looked for in
@@ -161,6 +170,13 @@ class DataConfig(Frozen):
     def columns_of_texts(self) -> dict[str, str | tuple[str, ...]]:
         """Everything that a model reads of a row: name of the feature -> column, or columns of the choices."""
         return {**self.text_columns, **({CHOICES: self.choices} if self.choices else {})}
+
+    @field_validator("format")
+    @classmethod
+    def _known_format(cls, value: str | None) -> str | None:
+        if value is not None and value not in (known := format_names()):
+            raise ValueError(f"there is no format {value!r}{nearest(value, known)}; known: {', '.join(known)}")
+        return value
 
     @field_validator("choices")
     @classmethod

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
+from pipeline.config import plugins
 from pipeline.config.base import Frozen
 from pipeline.config.beam import BeamConfig
 from pipeline.config.cluster import ClusterConfig
@@ -33,7 +35,8 @@ class Config(Frozen):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
     """Name of the pipeline: small letters, digits and dashes."""
     task: str = "classification"
-    """What is learned; one file in `models/tasks/` each. Or a layout of GLUE's, as glue/cola, with `data: FOLDER`."""
+    """What is learned; one file in `models/tasks/` each, or the name of a task that an installed package registers. Or a
+    layout of GLUE's, as glue/cola, with `data: FOLDER`."""
     workspace: str = "workspace"
     """Folder of everything a run writes."""
     seeds: tuple[Annotated[int, Field(ge=0, lt=2**31)], ...] = Field(default=(), max_length=100)
@@ -167,8 +170,15 @@ class Config(Frozen):
 
 
 def task_names() -> list[str]:
+    """The tasks that a config may name: our own, and those that installed packages register."""
+    return sorted({*own_tasks(), *plugins.registered(plugins.TASKS)})
+
+
+@cache
+def own_tasks() -> tuple[str, ...]:
+    """Those of this package, a file in `models/tasks/` each."""
     folder = Path(__file__).parents[2] / "models" / "tasks"
-    return sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))
+    return tuple(sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")))
 
 
 def _flatten(value: Any, prefix: str = "") -> list[tuple[str, Any]]:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from models.answer_kind import Kind
-from models.answers import kind_for
 from models.kinds import need_encoder
+from models.task import kind_for
 from models.translated import ALIGN
 from pipeline import environment
 from pipeline.config import CHOICES, TEXT_KEYS, TextConfig
@@ -112,5 +112,5 @@ def load(found: Version) -> Explainer:
         ask=lambda texts: ask(DEFAULT_SIGNATURE, texts),
         readable=found.kind.readable,
         tokenize=tokens,
-        write=written if task.inside.writes else None,
+        write=written if task.inspection and task.inspection.writes else None,
     )

@@ -13,7 +13,7 @@ from pipeline.config import DataConfig
 from pipeline.errors import BertlineError
 from pipeline.new import columns
 from pipeline.new.guess import Guess, Setting, Source, one_line
-from pipeline.new.kinds import KINDS
+from pipeline.new.recognition import kinds
 from pipeline.new.table import LOOKED_AT, Table, lists_in, sample
 
 TOOLS: dict[str, annotated.Examples] = {
@@ -34,7 +34,7 @@ def guess_annotated(source: Source, file: InputFile, data: DataConfig, task: str
         )
     for label, _ in found.most_common():
         table, decided = _table(source, file, data, label) or (None, "")
-        wanted = [kind for kind in KINDS if (not kind.only_asked if task is None else kind.task == task)]
+        wanted = [kind for kind in kinds() if (not kind.only_asked if task is None else kind.task == task)]
         guess = next((guess for kind in wanted if table and (guess := kind.guess(table))), None)
         if guess:
             others = [name for name in found if name != label]

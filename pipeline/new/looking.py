@@ -5,27 +5,22 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 from components.ingest.excel import sheets
 from components.ingest.files import InputFile, find_files, format_by_ending
 from pipeline import glue
-from pipeline.config import DataConfig, Formats, nearest, task_names
+from pipeline.config import DataConfig, format_names, nearest, task_names
 from pipeline.config.databases import PASSWORD_VARIABLE, anchored, has_password, is_database
 from pipeline.errors import BertlineError
 from pipeline.new import columns
 from pipeline.new.annotation_tools import TOOLS, guess_annotated
 from pipeline.new.folders import files_beside, files_of, guess_glue
 from pipeline.new.guess import Guess, Setting, Source, one_line
-from pipeline.new.kinds import KINDS
+from pipeline.new.recognition import formats, kinds
 from pipeline.new.sniffing import find_format
 from pipeline.new.table import Table, read_table
 from pipeline.new.testing import with_test
-from pipeline.new.texts import guess_answers, guess_documents, guess_tags
 from pipeline.new.translations import guess_parallel
-
-# Formats that only one task is learned from.
-_TELLING = {"conll": guess_tags, "squad": guess_answers, "documents": guess_documents}
 
 
 def describe(path: str, *, format: str | None = None, task: str | None = None, query: str | None = None) -> Guess:
@@ -86,9 +81,10 @@ def _guess(path: str, source: Source, format: str | None, task: str | None) -> G
         data = data.model_copy(update={"sheet": names[0]})
     if file.format in TOOLS:
         return guess_annotated(source, file, data, task)
-    if file.format not in _TELLING:
+    telling = formats()
+    if file.format not in telling:
         return _guess_table(source, file, data, task)
-    guess = _TELLING[file.format](source, file, data)
+    guess = telling[file.format](source, file, data)
     if task and task != guess.task:
         raise BertlineError(f"{path}: a file of the format {file.format} is for the task {guess.task}, not for {task}.")
     return guess
@@ -102,8 +98,8 @@ def _no_partner(path: str) -> BertlineError:
 
 
 def _first_file(source: Source, format: str | None) -> InputFile:
-    if format is not None and format not in get_args(Formats):
-        raise BertlineError(f"--format {format}: known are {', '.join(get_args(Formats))}.")
+    if format is not None and format not in format_names():
+        raise BertlineError(f"--format {format}: known are {', '.join(format_names())}.")
     # Any format does here: which files there are does not depend on it.
     found = find_files(DataConfig.model_validate({"path": source.path, "format": "documents"}))[0].path
     return InputFile(found, format or find_format(found), None)
@@ -120,7 +116,7 @@ def _guess_table(source: Source, file: InputFile, data: DataConfig, task: str | 
         # Name the columns by what they seem to be, and take the first line for the row that it is.
         named = table.data.model_copy(update={"columns": columns.names_for(table)})
         table = read_table(source, file, named)
-    for kind in KINDS:
+    for kind in kinds():
         wanted = not kind.only_asked if task is None else kind.task == task
         if wanted and (guess := kind.guess(table)):
             return guess
@@ -130,7 +126,7 @@ def _guess_table(source: Source, file: InputFile, data: DataConfig, task: str | 
 def _nothing_fits(table: Table, task: str | None) -> BertlineError:
     texts = columns.main_texts(table)
     shown = f"Columns: {one_line(', '.join(table.columns))}"
-    others = [kind.task for kind in KINDS if kind.guess(table)]
+    others = [kind.task for kind in kinds() if kind.guess(table)]
     if task:
         fitting = f"they look like {' or '.join(others)}" if others else "nor like those of another task"
         return BertlineError(f"{table.source.path}: the rows do not look like those of {task}; {fitting}. {shown}.")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from components.ingest.files import InputFile, find_files, format_by_ending
-from components.ingest.readers import READERS, read
+from components.ingest.readers import read, reader_of
 from components.ingest.records import COLUMNS, ENCODING, QUOTES, UNREADABLE, BadRow, Row, list_of
 from pipeline.config import DataConfig
 from pipeline.errors import BertlineError
@@ -86,7 +86,7 @@ def seen_rows(count: int, what: str, path: str) -> str:
 def read_table(source: Source, file: InputFile, data: DataConfig) -> Table:
     """Looks at a CSV, TSV, JSONL or Parquet file."""
     data, rows, bad = _read_well(file, data)
-    columns = tuple(READERS[file.format].columns(file.path, data))
+    columns = tuple(reader_of(file.format).columns(file.path, data))
     if not rows:
         reason = f": {bad[0].reason}" if bad else ""
         raise BertlineError(f"{file.path}: the file has no row that can be read{one_line(reason)}.")
@@ -160,7 +160,7 @@ def _other_delimiters(format: str) -> Iterator[dict[str, Any]]:
 def _table_sample(file: InputFile, data: DataConfig) -> tuple[list[Row], list[BadRow]]:
     """With the lists that a reader keeps only where a setting names their column."""
     try:
-        columns = tuple(READERS[file.format].columns(file.path, data))
+        columns = tuple(reader_of(file.format).columns(file.path, data))
     except BertlineError:
         columns = ()  # a header that cannot be read; `sample` gives the reason
     return sample(file, data.model_copy(update={"choices": columns}))

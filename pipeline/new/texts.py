@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from components.ingest.documents import split_sentences
 from components.ingest.files import InputFile, numbered_lines, open_text, readable
-from components.ingest.readers import READERS
+from components.ingest.readers import reader_of
 from components.ingest.records import ENCODING, BadRow, Row
 from components.ingest.rows import split_of
 from models import tags
@@ -124,7 +124,7 @@ def guess_documents(source: Source, file: InputFile, data: DataConfig) -> Guess:
 
 def rows_in(file: InputFile, data: DataConfig) -> tuple[DataConfig, list[Row], list[BadRow]]:
     """The first rows, and the settings with the first encoding under which few of them are bad."""
-    READERS[file.format].columns(file.path, data)  # what is wrong with the whole file is told as it is
+    reader_of(file.format).columns(file.path, data)  # what is wrong with the whole file is told as it is
     found = []
     for encoding in (data.encoding, "cp1252", "latin-1"):
         tried = data.model_copy(update={"encoding": encoding})

@@ -27,7 +27,7 @@ import tensorflow as tf  # noqa: E402
 
 from models.seq2seq import causal_bias  # noqa: E402
 from models.task import Context  # noqa: E402
-from models.tasks.translation import make_model  # noqa: E402
+from models.tasks.graphs.translation import make_model  # noqa: E402
 from models.text import TextEncoder  # noqa: E402
 from models.translating import Decoder  # noqa: E402
 from models.vocabulary import SPECIAL_PIECES  # noqa: E402

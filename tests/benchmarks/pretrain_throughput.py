@@ -35,7 +35,7 @@ from models.packed_rows import pack_rows  # noqa: E402
 from models.sentence_pairs import pairs_of  # noqa: E402
 from models.steps import step_function  # noqa: E402
 from models.task import Context, get_task  # noqa: E402
-from models.tasks.pretraining import LABELS  # noqa: E402
+from models.tasks.graphs.pretraining import LABELS  # noqa: E402
 from models.text import TextEncoder  # noqa: E402
 from pipeline.config import SIZES, PretrainingConfig, TrainingConfig  # noqa: E402
 from pipeline.config_file import package_path  # noqa: E402
@@ -57,7 +57,7 @@ def make_corpus(text):
     ragged = tf.ragged.constant(tokens, dtype=tf.int32)
     labels = {"label_id": np.asarray([int(is_random) for *_, is_random in examples])}
     others = {"segment_ids": tf.ragged.constant(segments, dtype=tf.int32)}
-    prepare_batch = TASK.prepare(Context(text, LABELS, PretrainingConfig()), True)
+    prepare_batch = TASK.preprocessing.prepare(Context(text, LABELS, PretrainingConfig()), True)
     return inputs.Corpus(ragged.flat_values.numpy(), ragged.row_splits.numpy(), labels, others, prepare_batch)
 
 
@@ -73,7 +73,7 @@ def operations(size, batch):
 
 def runner(size, rows, settings):
     """A function that trains on the planned batches of a seed -> real tokens, operations."""
-    model = TASK.build(Encoder(size, seed=0), Context(None, LABELS, PretrainingConfig()), 0.1, 0)
+    model = TASK.model.build(Encoder(size, seed=0), Context(None, LABELS, PretrainingConfig()), 0.1, 0)
     optimizer = Optimizer(
         model.trainable_variables, peak=1e-4, total_steps=10**6, warmup=0.1, weight_decay=0.01, clip_norm=1.0
     )

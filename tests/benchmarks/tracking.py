@@ -50,7 +50,7 @@ def build(config, size):
         encoder = Encoder(EncoderSize(vocab_size=30522, layers=2, hidden=128, heads=2, intermediate=512), seed=0)
     else:
         encoder, _ = checkpoints.load_encoder(config.model.checkpoint, dropout=config.model.dropout, seed=0)
-    return TASK.build(encoder, Context(None, ("fresh", "rotten")), config.model.dropout, 0)
+    return TASK.model.build(encoder, Context(None, ("fresh", "rotten")), config.model.dropout, 0)
 
 
 def train(config, rows, held_out, size, tracker):

@@ -49,7 +49,7 @@ def read_rows(config, count):
 
 def build(config):
     encoder, _ = checkpoints.load_encoder(config.model.checkpoint, dropout=config.model.dropout, seed=0)
-    return get_task("classification").build(encoder, Context(None, ("fresh", "rotten")), config.model.dropout, 0)
+    return get_task("classification").model.build(encoder, Context(None, ("fresh", "rotten")), config.model.dropout, 0)
 
 
 def ours(config, rows, settings):

@@ -69,7 +69,7 @@ def pushed(tmp_path_factory):
     settings = TrainingConfig(epochs=16, batch_size=16, learning_rate=5e-3, buckets=(40,))
     rows = rows_to_learn_from()
     result = train(
-        lambda: TASK.build(Encoder(size, seed=1), context, 0.0, 1),
+        lambda: TASK.model.build(Encoder(size, seed=1), context, 0.0, 1),
         TASK,
         settings,
         corpus(rows[:440], text),

@@ -28,7 +28,7 @@ def exported(tmp_path_factory):
     task, text_encoder = get_task("classification"), TextEncoder(str(vocab), seq_len=16)
     size = EncoderSize(vocab_size=len(PIECES), layers=2, hidden=8, heads=2, intermediate=16)
     context = Context(text_encoder, tuple(LABELS))
-    model = task.build(Encoder(size, seed=1), context, 0.1, 1)
+    model = task.model.build(Encoder(size, seed=1), context, 0.1, 1)
     model.head.kernel.assign(model.head.kernel * 50)  # so that answers differ visibly
     export(ServedModel(task, context, model), str(folder / "model"), {"task": task.name})
     vocab.unlink()  # the model must carry its own
@@ -113,7 +113,7 @@ def test_samples_and_signatures_trace_what_they_share_once(tmp_path, monkeypatch
     text_encoder = TextEncoder(str(tmp_path / "vocab.txt"), seq_len=16)
     context = Context(text_encoder, LABELS)
     size = EncoderSize(vocab_size=len(PIECES), layers=1, hidden=8, heads=2, intermediate=16)
-    model = task.build(Encoder(size, seed=1), context, 0.1, 1)
+    model = task.model.build(Encoder(size, seed=1), context, 0.1, 1)
     passes, read = [], []
     call, pieces = model.call, TextEncoder.pieces
     monkeypatch.setattr(model, "call", lambda batch, training=False: passes.append(1) or call(batch, training=training))

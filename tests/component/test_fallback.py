@@ -19,7 +19,7 @@ from wordpiece import write_vocab
 from components import events
 from components.evaluation import evaluate
 from components.fallback import Candidate, better_one
-from components.trainer import train_and_export
+from components.trainer import Examples, Given, Out, train_and_export
 from models.inputs import padded
 from models.kinds import has_fallback
 from models.raw_examples import features_of, read_records
@@ -81,27 +81,29 @@ def exported(files):
     with events.listening(lambda event: heard.append(event.text) if isinstance(event, events.Note) else None):
         train_and_export(
             TASK,
-            name="films",
-            text=TEXT,
-            model=ModelConfig(layers=1, hidden=8, heads=2, intermediate=16),
-            settings=TrainingConfig(epochs=1, learning_rate=1e-6, buckets=(24,)),
-            pretraining=PretrainingConfig(),
-            labels=LABELS,
-            columns={"text": "text"},
-            vocab_path=vocab,
-            feature_spec={
-                "token_ids": tf.io.RaggedFeature(tf.int64),
-                "label_id": tf.io.FixedLenFeature([], tf.int64),
-            },
-            train_files=[write_transformed(folder / "train-ids.gz", folder / "train.gz", context)],
-            eval_files=[write_transformed(folder / "eval-ids.gz", folder / "eval.gz", context)],
-            raw_files=[str(folder / "eval.gz")],
-            raw_train_files=[str(folder / "train.gz")],
-            fallback_by=("accuracy",),
-            samples=2,
-            checkpoint_folder=folder / "checkpoints",
-            model_folder=str(folder / "model"),
-            history_folder=str(folder / "history"),
+            Given(
+                name="films",
+                text=TEXT,
+                model=ModelConfig(layers=1, hidden=8, heads=2, intermediate=16),
+                training=TrainingConfig(epochs=1, learning_rate=1e-6, buckets=(24,)),
+                pretraining=PretrainingConfig(),
+                columns={"text": "text"},
+                fallback_by=("accuracy",),
+                samples=2,
+            ),
+            Examples(
+                labels=LABELS,
+                vocab_path=vocab,
+                feature_spec={
+                    "token_ids": tf.io.RaggedFeature(tf.int64),
+                    "label_id": tf.io.FixedLenFeature([], tf.int64),
+                },
+                train=[write_transformed(folder / "train-ids.gz", folder / "train.gz", context)],
+                evaluation=[write_transformed(folder / "eval-ids.gz", folder / "eval.gz", context)],
+                raw_train=[str(folder / "train.gz")],
+                raw_evaluation=[str(folder / "eval.gz")],
+            ),
+            Out(str(folder / "model"), str(folder / "history"), folder / "checkpoints"),
         )
     return folder / "model", heard
 
@@ -220,9 +222,10 @@ def test_several_labels_and_numbers_have_a_fallback_that_answers_as_the_baseline
     chosen = better_one(trained, context, result, ("loss",), *splits)
     assert chosen is not trained and chosen.card["kind"] == "tf-idf" and "loss 0." in chosen.why
     features = next(iter(chosen.rows()))
-    output = next(iter(described.outputs.values()))
-    found = described.measure(described.ask(chosen.model, padded(features), context), padded(features), context)
-    right = described.targets(features)[output.label].numpy()
+    output = next(iter(described.evaluation.outputs.values()))
+    answered = described.serving.predict(chosen.model, padded(features), context)
+    found = described.evaluation.measure(answered, padded(features), context)
+    right = described.evaluation.targets(features)[output.label].numpy()
     if task == "multilabel":
         given = found[output.prediction].numpy()
         assert ((given > 0.5) == right).mean() > 0.9 and given[:, 2].min() > 0.999 and given[:, 4].max() < 0.001

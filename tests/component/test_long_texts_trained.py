@@ -56,13 +56,17 @@ def trained(folder, longest, text=TEXT, **training):
         as_transform_writes(folder / f"{split}.gz", str(folder / f"raw-{split}.gz"), vocab, text)
     with events.listening(lambda event: heard.append(event.text) if isinstance(event, events.Note) else None):
         result = trainer.train_and_export(
-            TASK, name="long", text=text, pretraining=PretrainingConfig(), labels=LABELS, columns={"text": "text"},
-            model=ModelConfig(layers=1, hidden=16, heads=2, intermediate=32, dropout=0.0, pooling="mean"),
-            settings=TrainingConfig(epochs=4, batch_size=16, learning_rate=5e-3, buckets=(8, 16), **training),
-            vocab_path=vocab, feature_spec=SPEC, train_files=[str(folder / "train.gz")],
-            eval_files=[str(folder / "eval.gz")], raw_files=[str(folder / "raw-eval.gz")], samples=1,
-            checkpoint_folder=folder / "checkpoints", model_folder=str(folder / "model"),
-            history_folder=str(folder / "run"),
+            TASK,
+            trainer.Given(
+                name="long", text=text, pretraining=PretrainingConfig(), columns={"text": "text"}, samples=1,
+                model=ModelConfig(layers=1, hidden=16, heads=2, intermediate=32, dropout=0.0, pooling="mean"),
+                training=TrainingConfig(epochs=4, batch_size=16, learning_rate=5e-3, buckets=(8, 16), **training),
+            ),
+            trainer.Examples(
+                labels=LABELS, vocab_path=vocab, feature_spec=SPEC, train=[str(folder / "train.gz")],
+                evaluation=[str(folder / "eval.gz")], raw_evaluation=[str(folder / "raw-eval.gz")],
+            ),
+            trainer.Out(str(folder / "model"), str(folder / "run"), folder / "checkpoints"),
         )  # fmt: skip
     return result, heard
 

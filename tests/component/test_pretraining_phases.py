@@ -13,7 +13,7 @@ from components.trainer import phases_of
 from models.encoder import Encoder, EncoderSize
 from models.inputs import Corpus
 from models.task import Context, get_task
-from models.tasks.pretraining import LABELS
+from models.tasks.graphs.pretraining import LABELS
 from models.text import TextEncoder
 from models.training import Phase, StepRecord, train
 from pipeline.config import PretrainingConfig, TextConfig, TrainingConfig
@@ -36,7 +36,7 @@ def make_rows(text, settings, count=60) -> Corpus:
     ragged = tf.ragged.constant(ids, dtype=tf.int32)
     targets = {"label_id": rng.integers(0, 2, count), "phase": np.arange(count) % 2}
     others = {"segment_ids": tf.zeros_like(ragged)}
-    prepare = TASK.prepare(Context(text, LABELS, settings), True)
+    prepare = TASK.preprocessing.prepare(Context(text, LABELS, settings), True)
     return Corpus(ragged.flat_values.numpy(), ragged.row_splits.numpy(), targets, others, prepare)
 
 
@@ -69,7 +69,7 @@ def test_without_phases_the_training_settings_are_the_one_phase(text):
 
 def build(text):
     size = EncoderSize(vocab_size=len(VOCAB), layers=1, hidden=16, heads=2, intermediate=32)
-    return TASK.build(Encoder(size, seed=2), Context(text, LABELS, PretrainingConfig()), 0.1, 2)
+    return TASK.model.build(Encoder(size, seed=2), Context(text, LABELS, PretrainingConfig()), 0.1, 2)
 
 
 class Killed(Exception):

@@ -68,7 +68,7 @@ def test_processes_that_train_together_begin_alike_without_a_probe(folder, monke
 def begun(context):
     """A model with the head of a probe on its own encoder."""
     model = build(0.0)
-    found = probe(model.encoder, rows(300), TASK.linearly, 2, poolings=("pooler",))
+    found = probe(model.encoder, rows(300), TASK.model.linear_probe, 2, poolings=("pooler",))
     model.head.kernel.assign(found.layer.kernel)
     model.head.bias.assign(found.layer.bias)
     return model

@@ -126,7 +126,7 @@ def test_evaluation_is_the_plain_mean_over_rows():
     found = []
     for batch in batches(data, plan(data.lengths, 1, (32,), seed=None), 1):
         logits = model(batch, training=False)
-        found.append((float(TASK.loss(logits, batch)[0]), float(TASK.correct(logits, batch)[0])))
+        found.append((float(TASK.objective.loss(logits, batch)[0]), float(TASK.objective.accuracy(logits, batch)[0])))
     np.testing.assert_allclose((loss, accuracy), np.mean(found, axis=0), rtol=1e-5)
 
 

@@ -27,7 +27,7 @@ SIZE = EncoderSize(vocab_size=40, layers=1, hidden=8, heads=2, intermediate=16)
 
 def build(dropout=0.1, layers=1):
     encoder = Encoder(replace(SIZE, layers=layers, dropout=dropout, attention_dropout=dropout), seed=3)
-    return TASK.build(encoder, CONTEXT, dropout, 3)
+    return TASK.model.build(encoder, CONTEXT, dropout, 3)
 
 
 def build_without_noise():
@@ -177,7 +177,9 @@ def test_parts_count_by_the_weights_of_their_rows():
         found.append((float(loss), trained_weights(model)))
         assert int(tokens) == data.lengths[:7].sum()
     logits = build_without_noise()(batch)
-    assert found[0][0] == pytest.approx(float(tf.reduce_sum(batch["weight"] * TASK.loss(logits, batch))), abs=1e-6)
+    assert found[0][0] == pytest.approx(
+        float(tf.reduce_sum(batch["weight"] * TASK.objective.loss(logits, batch))), abs=1e-6
+    )
     assert found[1][0] == pytest.approx(found[0][0], abs=1e-6)
     assert_close(found[1][1], found[0][1], atol=1e-6, rtol=0)
 
@@ -274,7 +276,7 @@ def test_recomputed_layers_have_the_gradients_of_kept_ones():
         @tf.function(autograph=False)
         def gradients(model=model):
             with tf.GradientTape() as tape:
-                loss = tf.reduce_sum(TASK.loss(model(batch, training=True), batch))
+                loss = tf.reduce_sum(TASK.objective.loss(model(batch, training=True), batch))
             return tape.gradient(loss, [weight.value for weight in model.trainable_variables])
 
         twice = [*gradients(), *gradients()]

@@ -161,7 +161,9 @@ def test_a_task_that_writes_texts_has_an_encoder_for_them(tmp_path, monkeypatch,
         assert (context.target is context.text) != separate
         return {"token_ids": context.text(columns["text"]), "target_ids": context.target(columns["label"])}
 
-    task = dataclasses.replace(get_task("classification"), label="text", features=features)
+    task = get_task("classification")
+    preprocessing = dataclasses.replace(task.preprocessing, label="text", features=features)
+    task = dataclasses.replace(task, preprocessing=preprocessing)
     monkeypatch.setattr(transform, "get_task", lambda name: task)
     text = TEXT.model_copy(update={"separate": separate})
     second = [*SPECIAL_PIECES, "rotten", "fresh"]

@@ -12,12 +12,12 @@ from models.devices import join
 from models.held_out import scorer
 from models.inputs import Batch, padded
 from models.optimizer import Optimizer
-from models.tasks.translation import ask
+from models.tasks.graphs.translation import ask
 from models.training import train
 
 
 def written(model, given, sources):
-    batch = padded(TASK.request({"text": tf.constant(sources)}, given))
+    batch = padded(TASK.preprocessing.request({"text": tf.constant(sources)}, given))
     return [text.decode() for text in tf.function(lambda: ask(model, batch, given)["n_best"][:, 0])().numpy()]
 
 
@@ -159,9 +159,9 @@ def test_a_batch_is_translated_as_its_rows_one_by_one(tmp_path):
     for variable in model.trainable_variables:
         variable.assign(variable * 1.5)  # less sure of one answer, and so more to differ in
     some = [*texts(12), "", "a", "zzz unknown"]
-    together = ask(model, padded(TASK.request({"text": tf.constant(some)}, given)), given)
+    together = ask(model, padded(TASK.preprocessing.request({"text": tf.constant(some)}, given)), given)
     for row, text in enumerate(some):
-        alone = ask(model, padded(TASK.request({"text": tf.constant([text])}, given)), given)
+        alone = ask(model, padded(TASK.preprocessing.request({"text": tf.constant([text])}, given)), given)
         assert alone["n_best"][0].numpy().tolist() == together["n_best"][row].numpy().tolist(), text
         np.testing.assert_allclose(alone["n_best_scores"][0], together["n_best_scores"][row], atol=1e-4)
     assert together["n_best"][12, 0].numpy() == b""  # nothing is made up for an empty text

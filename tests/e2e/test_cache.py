@@ -10,7 +10,7 @@ from lines import Line, make_rows, write_config, write_csv
 from ml_metadata.metadata_store import metadata_store
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from pipeline.cli import STEPS
+from components.steps import Step
 from pipeline.errors import BertlineError
 
 
@@ -146,7 +146,7 @@ def test_changed_data_goes_through_the_whole_line(line):
     rows = make_rows()
     write_csv(line.folder / "reviews.csv", [*rows, *({**row, "text": row["text"] + " indeed"} for row in rows[:20])])
     assert line.run().exit_code == 0
-    assert sorted(line.steps_run()) == sorted({*STEPS} - {"SentencePairs"})  # a step of pre-training alone
+    assert sorted(line.steps_run()) == sorted({*Step} - {Step.SENTENCE_PAIRS})  # a step of pre-training alone
     assert reasons(line, "Ingest") == ["inputs changed"]
     write_csv(line.folder / "reviews.csv", rows)
 

@@ -16,8 +16,8 @@ from models.encoder import Encoder, EncoderSize
 from models.inputs import padded
 from models.spans import NEVER
 from models.task import Context, get_task
-from models.tasks import answering
-from models.tasks.answering import THRESHOLD
+from models.tasks.graphs import answering
+from models.tasks.graphs.answering import THRESHOLD
 from models.text import TextEncoder
 from serving.signatures import ServedModel
 
@@ -43,7 +43,7 @@ def context(tmp_path_factory):
 
 def make_model(context):
     size = EncoderSize(vocab_size=len(VOCAB), layers=1, hidden=8, heads=2, intermediate=16)
-    return TASK.build(Encoder(size, seed=3), context, 0.0, 3)
+    return TASK.model.build(Encoder(size, seed=3), context, 0.0, 3)
 
 
 def make_rows(seed, count=12):
@@ -93,7 +93,7 @@ def windows_in(row):
 @pytest.mark.parametrize("seed", range(5))
 def test_windows_learn_the_first_answer_by_its_exact_characters(context, seed):
     rows = make_rows(seed)
-    found = answering.expand(TASK.features(columns(rows), context), context, True)
+    found = answering.expand(TASK.preprocessing.features(columns(rows), context), context, True)
     expected = []
     for question, text, answers in rows:
         offsets = pieces_in(text)
@@ -113,13 +113,13 @@ def test_windows_learn_the_first_answer_by_its_exact_characters(context, seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_the_answer_is_the_one_of_the_original_rules(context, seed, threshold):
     rows = make_rows(seed)
-    batch = padded(answering.expand(TASK.request(columns(rows), context), context, False))
+    batch = padded(answering.expand(TASK.preprocessing.request(columns(rows), context), context, False))
     chance = np.random.default_rng(seed)
     # Coarse scores, so that many are equal.
     scores = {side: np.round(chance.normal(size=batch["token_ids"].shape) * 2, 1).astype(np.float32) for side in "se"}
     masked = {side: tf.where(batch["mask"], values, NEVER) for side, values in scores.items()}
     tuned = {} if threshold is None else {THRESHOLD: threshold}
-    given = TASK.answer({"start": masked["s"], "end": masked["e"]}, batch, replace(context, tuned=tuned))
+    given = TASK.serving.signature({"start": masked["s"], "end": masked["e"]}, batch, replace(context, tuned=tuned))
     given = {name: value.numpy() for name, value in given.items()}
     assert {len(value) for value in given.values()} == {len(rows)}
     of_row, lengths = batch["window_rows"].numpy(), batch["mask"].numpy().sum(axis=1)
@@ -142,35 +142,35 @@ def test_the_answer_is_the_one_of_the_original_rules(context, seed, threshold):
 def test_bytes_that_are_no_text_are_counted_as_python_does(context):
     raw = b"\xf0\x9f\x8e\xac caf\xc3\xa9 \xff\xe4\xb8 abc \xc3 the"
     asked = {"text": tf.constant(["abc?"]), "text_2": tf.constant([raw])}
-    batch = padded(answering.expand(TASK.request(asked, context), context, False))
+    batch = padded(answering.expand(TASK.preprocessing.request(asked, context), context, False))
     places = batch["places"].numpy()[0]
     text = raw.decode("utf-8", "replace")
     for first in np.flatnonzero(places):
         scores = np.where(np.arange(len(places)) == first, 9.0, 0.0)[np.newaxis].astype(np.float32)
-        given = TASK.answer({"start": scores, "end": scores}, batch, context)
+        given = TASK.serving.signature({"start": scores, "end": scores}, batch, context)
         begin, end = int(given["start"][0]), int(given["end"][0])
         assert given["answer"][0].numpy().decode("utf-8", "replace") == text[begin:end]
 
 
 def test_the_loss_is_the_mean_of_both_cross_entropies_and_padding_has_no_share(context):
     model, rows = make_model(context), make_rows(1)
-    windows = answering.expand(TASK.features(columns(rows), context), context, True)
+    windows = answering.expand(TASK.preprocessing.features(columns(rows), context), context, True)
     batch, wider = padded(windows), padded(windows, SEQ_LEN + 7)
     outputs = model(batch)
-    losses = TASK.loss(outputs, batch).numpy()
+    losses = TASK.objective.loss(outputs, batch).numpy()
     for number, length in enumerate(batch["mask"].numpy().sum(axis=1)):
         expected = 0.0
         for side in ("start", "end"):
             scores = outputs[side].numpy()[number, :length]
             expected += np.log(np.exp(scores).sum()) - scores[int(batch[f"{side}_position"][number])]
         assert losses[number] == pytest.approx(expected / 2, rel=1e-4)
-    np.testing.assert_allclose(TASK.loss(model(wider), wider), losses, rtol=1e-4)
+    np.testing.assert_allclose(TASK.objective.loss(model(wider), wider), losses, rtol=1e-4)
 
 
 def test_a_window_is_right_if_both_ends_are(context):
     outputs = {"start": tf.constant([[0.0, 5, 1], [0, 5, 1]]), "end": tf.constant([[0.0, 1, 5], [0, 5, 1]])}
     batch = {"start_position": tf.constant([1, 1]), "end_position": tf.constant([2, 2])}
-    assert TASK.correct(outputs, batch).numpy().tolist() == [1, 0]
+    assert TASK.objective.accuracy(outputs, batch).numpy().tolist() == [1, 0]
 
 
 def example(question, text, answers=()):
@@ -210,12 +210,12 @@ def test_the_signatures_take_question_and_context_and_answer_row_by_row(context)
 
 def test_no_answer_is_tuned_only_where_some_rows_have_none(context):
     model, rows = make_model(context), make_rows(3, 20)
-    features = TASK.features(columns(rows), context)
-    tuned = TASK.tune(model, context, [features])
+    features = TASK.preprocessing.features(columns(rows), context)
+    tuned = TASK.evaluation.tune(TASK, model, context, [features])
     assert list(tuned) == [THRESHOLD] and np.isfinite(tuned[THRESHOLD])
     answered = [row for row in rows if row[2]]
     assert 0 < len(answered) < len(rows)
-    assert TASK.tune(model, context, [TASK.features(columns(answered), context)]) == {}
+    assert TASK.evaluation.tune(TASK, model, context, [TASK.preprocessing.features(columns(answered), context)]) == {}
 
 
 def test_an_answer_is_readable():
@@ -224,5 +224,7 @@ def test_an_answer_is_readable():
         "n_best": ["the 🎬\r\nfilm".encode(), b"", b"film", b""], "n_best_scores": [0.75, 0.2, 0.05, 0.0],
         "n_best_starts": [4, 0, 10, 0], "n_best_ends": [14, 0, 14, 0],
     }  # fmt: skip
-    assert TASK.readable(given) == "the 🎬 film  0.750  at 4-14   |   (no answer) 0.200  film 0.050"
-    assert TASK.readable({**given, "answer": b"", "score": 0.2}).startswith("(no answer)  0.200   |   the 🎬 film 0.750")
+    assert TASK.serving.response.readable(given) == "the 🎬 film  0.750  at 4-14   |   (no answer) 0.200  film 0.050"
+    assert TASK.serving.response.readable({**given, "answer": b"", "score": 0.2}).startswith(
+        "(no answer)  0.200   |   the 🎬 film 0.750"
+    )

@@ -34,11 +34,11 @@ def asked(tmp_path_factory):
     layer = Linear(model.head.kernel.numpy(), model.head.bias.numpy())
     write_probe(path, Probe("pair", layer, {}, 100), task, context, model.encoder, files)
     features = features_of(tf.constant(records("multilabel")), task, context)
-    answers = task.measure(model(padded(features)), {}, context)
+    answers = task.evaluation.measure(model(padded(features)), {}, context)
     raw = raw_features(task, KEYS)
     examples = read_examples(files, raw)
-    targets = task.targets(features)
-    output = task.outputs[""]
+    targets = task.evaluation.targets(features)
+    output = task.evaluation.outputs[""]
     label = targets[output.label].numpy()
     outputs = {"": (label, np.full(label.shape, 0.5), targets[output.weight].numpy())}
     texts = {key: examples.texts(key) for key in KEYS}

@@ -29,7 +29,7 @@ def context(tmp_path_factory):
 @pytest.fixture(scope="module")
 def model(context):
     size = EncoderSize(vocab_size=len(VOCAB), layers=2, hidden=8, heads=2, intermediate=16)
-    return MATCHING.build(Encoder(size, seed=3), context, 0.0, 3)
+    return MATCHING.model.build(Encoder(size, seed=3), context, 0.0, 3)
 
 
 def columns(**further):
@@ -43,7 +43,7 @@ def vector_alone(model, context, text):
 
 
 def test_a_vector_is_the_mean_over_its_own_texts_tokens(model, context):
-    vectors = model(padded(MATCHING.request(columns(), context))).numpy()
+    vectors = model(padded(MATCHING.preprocessing.request(columns(), context))).numpy()
     assert vectors.shape == (3, 2, 8)
     for row, texts in enumerate(zip(FIRST, SECOND, strict=True)):
         for number, text in enumerate(texts):
@@ -57,7 +57,7 @@ def test_the_signatures_give_vectors_and_their_cosine(model, context):
     np.testing.assert_allclose(one[0], vector_alone(model, context, FIRST[0]), atol=1e-5)
     given = signatures["serving_default"](tf.constant(FIRST), tf.constant(SECOND))["similarity"].numpy()
     np.testing.assert_allclose(given, (one * other).sum(axis=1), atol=1e-5)
-    assert MATCHING.readable({"similarity": np.float32(0.5)}) == "0.500"
+    assert MATCHING.serving.response.readable({"similarity": np.float32(0.5)}) == "0.500"
 
 
 def unit(*angles):
@@ -67,7 +67,7 @@ def unit(*angles):
 def test_other_second_texts_of_the_batch_are_wrong_ones_but_not_the_same_text_nor_filling():
     vectors = tf.stack([unit(0.0, 1.0, 2.0, 3.0), unit(0.1, 1.2, 0.1, 0.5)], axis=1)
     batch = {"second": tf.constant([7, 8, 7, 9], tf.int64), "weight": tf.constant([1 / 3, 1 / 3, 1 / 3, 0.0])}
-    found = MATCHING.loss(vectors, batch).numpy()
+    found = MATCHING.objective.loss(vectors, batch).numpy()
     near = (vectors[:, 0] @ tf.transpose(vectors[:, 1])).numpy() * 20
     allowed = {0: [0, 1], 1: [0, 1, 2], 2: [1, 2]}  # row 3 fills up, and 0 and 2 have the same second text
     for row, candidates in allowed.items():
@@ -81,7 +81,7 @@ def test_only_the_order_of_scores_counts_and_rows_without_weight_do_not():
     weight = tf.constant([1 / 3, 1 / 3, 1 / 3, 0.0])
 
     def loss(*scores):
-        return SIMILARITY.loss(vectors, {"label_value": tf.constant(scores), "weight": weight}).numpy()
+        return SIMILARITY.objective.loss(vectors, {"label_value": tf.constant(scores), "weight": weight}).numpy()
 
     right = loss(5.0, 3.0, 1.0, 0.0)
     assert (right == right[0]).all() and right[0] < 0.01

@@ -32,7 +32,7 @@ def context(tmp_path_factory):
 @pytest.fixture(scope="module")
 def model(context):
     size = EncoderSize(vocab_size=len(VOCAB), layers=2, hidden=8, heads=2, intermediate=16)
-    made = TASK.build(Encoder(size, seed=3), context, 0.0, 3)
+    made = TASK.model.build(Encoder(size, seed=3), context, 0.0, 3)
     made.head.kernel.assign(made.head.kernel * 50)  # so that scores differ visibly
     return made
 
@@ -54,7 +54,7 @@ def score_alone(model, context, text, ending):
 
 
 def test_an_ending_is_scored_as_if_its_pair_stood_alone(model, context):
-    batch = padded(TASK.features(columns(), context))
+    batch = padded(TASK.preprocessing.features(columns(), context))
     scores = model(batch).numpy()
     assert scores.shape == (3, 4) and batch["token_ids"].shape == batch["blocks"].shape
     for row, (text, endings) in enumerate(zip(TEXTS, ENDINGS, strict=True)):
@@ -65,29 +65,29 @@ def test_an_ending_is_scored_as_if_its_pair_stood_alone(model, context):
 def test_of_two_texts_the_second_begins_every_ending(model, context):
     two = Context(context.text, (), text_keys=("text", "text_2", CHOICES))
     given = columns() | {"text_2": tf.constant(["b", "the un", ""])}
-    scores = model(padded(TASK.features(given, two))).numpy()
+    scores = model(padded(TASK.preprocessing.features(given, two))).numpy()
     assert scores[0, 1] == pytest.approx(score_alone(model, context, "the cafe", "b the un a"), abs=1e-5)
     assert scores[2, 3] == pytest.approx(score_alone(model, context, "a b c the", "the cafe a b"), abs=1e-5)
 
 
 def test_loss_and_shares_are_those_of_a_rows_own_endings(model, context):
-    batch = padded(TASK.features(columns(), context))
+    batch = padded(TASK.preprocessing.features(columns(), context))
     scores = model(batch)
-    loss, right = TASK.loss(scores, batch).numpy(), TASK.correct(scores, batch).numpy()
+    loss, right = TASK.objective.loss(scores, batch).numpy(), TASK.objective.accuracy(scores, batch).numpy()
     for row, (endings, label) in enumerate(zip(ENDINGS, (2, 0, 3), strict=True)):
         own = scores[row, : len(endings)].numpy()
         shares = np.exp(own) / np.exp(own).sum()
         assert loss[row] == pytest.approx(-np.log(shares[label]), abs=1e-5)
         assert right[row] == (shares.argmax() == label)
-    measured = TASK.measure(scores, batch, context)
+    measured = TASK.evaluation.measure(scores, batch, context)
     np.testing.assert_array_equal(measured["right"], right)
     np.testing.assert_allclose(measured["row_loss"], loss)
 
 
 def test_a_step_changes_every_weight_of_the_head_and_the_last_layer(model, context):
-    batch = padded(TASK.features(columns(), context))
+    batch = padded(TASK.preprocessing.features(columns(), context))
     with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(TASK.loss(model(batch, training=True), batch))
+        loss = tf.reduce_sum(TASK.objective.loss(model(batch, training=True), batch))
     weights = [model.head.kernel.value, model.encoder.layers[-1].expand.kernel.value, model.encoder.pooler.kernel.value]
     assert all(np.abs(gradient).max() > 0 for gradient in tape.gradient(loss, weights))
 
@@ -97,12 +97,12 @@ def test_the_signature_answers_the_index_the_ending_and_the_shares(model, contex
     most = max(map(len, ENDINGS))
     filled = [[*endings, *[""] * (most - len(endings))] for endings in ENDINGS]
     answer = {name: value.numpy() for name, value in served.predict(tf.constant(TEXTS), tf.constant(filled)).items()}
-    scores = model(padded(TASK.features(columns(), context))).numpy()
+    scores = model(padded(TASK.preprocessing.features(columns(), context))).numpy()
     np.testing.assert_array_equal(answer["index"], scores.argmax(axis=1))
     assert [choice.decode() for choice in answer["choice"]] == [ENDINGS[row][at] for row, at in enumerate(answer["index"])]
     np.testing.assert_allclose(answer["probabilities"].sum(axis=1), 1, atol=1e-6)
     np.testing.assert_array_equal(answer["probabilities"] == 0, np.asarray(filled) == "")
-    line = TASK.readable({name: value[1] for name, value in answer.items()})
+    line = TASK.serving.response.readable({name: value[1] for name, value in answer.items()})
     assert line.startswith(f"{answer['choice'][1].decode()}  {answer['probabilities'][1].max():.3f}")
 
 
@@ -111,7 +111,10 @@ def test_a_request_without_endings_is_answered_with_none(model, context, endings
     given = tf.reshape(tf.constant(endings, tf.string), [1, len(endings[0])])
     answer = ServedModel(TASK, context, model).predict(tf.constant(["the cafe"]), given)
     assert answer["index"].numpy().tolist() == [-1] and answer["choice"].numpy().tolist() == [b""]
-    assert TASK.readable({name: value.numpy()[0] for name, value in answer.items()}) == "there is nothing to choose from"
+    assert (
+        TASK.serving.response.readable({name: value.numpy()[0] for name, value in answer.items()})
+        == "there is nothing to choose from"
+    )
 
 
 def example(text, endings, labels):
@@ -129,14 +132,14 @@ def test_examples_are_measured_as_they_are_trained_and_a_row_without_a_label_has
     served = ServedModel(TASK, context, model)
     targets = served.evaluation_targets(tf.constant(records))
     assert targets["label_weight"].numpy().tolist() == [1, 1, 0, 0]
-    batch = padded(TASK.features(columns(), context))
+    batch = padded(TASK.preprocessing.features(columns(), context))
     measured = served.predict_examples(tf.constant(records))
-    np.testing.assert_allclose(measured["row_loss"][:2], TASK.loss(model(batch), batch)[:2], atol=1e-5)
+    np.testing.assert_allclose(measured["row_loss"][:2], TASK.objective.loss(model(batch), batch)[:2], atol=1e-5)
     assert np.isfinite(measured["row_loss"]).all()
 
 
 def test_batches_are_planned_by_the_length_of_whole_rows_and_filled_up_without_effect(model, context):
-    features = TASK.features(columns(), context)
+    features = TASK.preprocessing.features(columns(), context)
     others = {name: features[name] for name in ("segment_ids", "blocks", "positions", "firsts")}
     tokens = features["token_ids"]
     corpus = Corpus(tokens.flat_values.numpy(), tokens.row_splits.numpy(), {"label_id": np.asarray([2, 0, 3])}, others)
@@ -145,7 +148,7 @@ def test_batches_are_planned_by_the_length_of_whole_rows_and_filled_up_without_e
     scores = model(batch)
     expected = model(padded(features))
     np.testing.assert_allclose(scores[:3], expected, atol=1e-5)
-    assert batch["weight"].numpy()[3] == 0 and np.isfinite(TASK.loss(scores, batch)).all()
+    assert batch["weight"].numpy()[3] == 0 and np.isfinite(TASK.objective.loss(scores, batch)).all()
 
 
 # What becomes of a row

@@ -27,7 +27,7 @@ def pairs(tmp_path_factory):
 
 def make_model(context):
     size = EncoderSize(vocab_size=len(VOCAB), layers=1, hidden=8, heads=2, intermediate=16)
-    model = TASK.build(Encoder(size, seed=3), context, 0.0, 3)
+    model = TASK.model.build(Encoder(size, seed=3), context, 0.0, 3)
     model.head.kernel.assign(model.head.kernel * 2000)  # so that answers differ visibly
     return model
 
@@ -41,7 +41,7 @@ def columns(first=FIRST, second=SECOND):
 
 
 def test_a_pair_is_packed_with_both_texts_between_separators(pairs):
-    features = TASK.features(columns(), pairs)
+    features = TASK.preprocessing.features(columns(), pairs)
     pieces = [[VOCAB[number] for number in row] for row in features["token_ids"].to_list()]
     assert pieces[1] == ["[CLS]", "the", "the", "the", "[SEP]", "the", "[SEP]"]
     assert features["segment_ids"].to_list()[1] == [0, 0, 0, 0, 0, 1, 1]
@@ -50,7 +50,7 @@ def test_a_pair_is_packed_with_both_texts_between_separators(pairs):
 
 def test_a_single_text_is_packed_as_ever(pairs):
     alone = Context(pairs.text, pairs.labels)
-    features = TASK.request({"text": tf.constant(FIRST)}, alone)
+    features = TASK.preprocessing.request({"text": tf.constant(FIRST)}, alone)
     assert list(features) == ["token_ids"] and features["token_ids"].to_list() == pairs.text(tf.constant(FIRST)).to_list()
 
 
@@ -58,8 +58,8 @@ def test_the_order_of_the_two_texts_matters_and_company_in_a_batch_does_not(pair
     model = make_model(pairs)
 
     def ask(first, second):
-        batch = padded(TASK.request(columns(first, second), pairs))
-        return TASK.answer(model(batch), batch, pairs)["probabilities"].numpy()
+        batch = padded(TASK.preprocessing.request(columns(first, second), pairs))
+        return TASK.serving.signature(model(batch), batch, pairs)["probabilities"].numpy()
 
     together = ask(FIRST, SECOND)
     for row, (first, second) in enumerate(zip(FIRST, SECOND, strict=True)):

@@ -232,7 +232,7 @@ def test_a_misspelt_metric_is_named_with_its_line_and_the_nearest_one(write, cha
 
 def test_the_metrics_that_a_config_may_name_are_those_of_its_task():
     for task in task_names():
-        assert metric_names(task) == tuple(get_task(task).metrics)
+        assert metric_names(task) == tuple(get_task(task).evaluation.metrics)
 
 
 @pytest.mark.parametrize("name", ["mails.csv", "mails.tsv.gz", "mails.jsonl", "mails.xlsx", "squad.json", "folder"])

@@ -27,7 +27,9 @@ def context_of(*labels, **fields):
 
 
 def answers(task, context, logits=LOGITS):
-    return {name: value.numpy() for name, value in get_task(task).answer(tf.constant(logits), {}, context).items()}
+    return {
+        name: value.numpy() for name, value in get_task(task).serving.signature(tf.constant(logits), {}, context).items()
+    }
 
 
 @pytest.mark.parametrize("positive", ["ham", "spam"])
@@ -91,18 +93,18 @@ def test_a_trained_model_is_tuned_on_the_evaluation_examples_by_their_labels(tas
     words = ["the", "un", "abc", "cafe"]
     texts = [f"{words[at % 4]} {words[at // 4 % 4]}" for at in range(120)]
     size = EncoderSize(vocab_size=len(VOCAB), layers=1, hidden=8, heads=2, intermediate=16)
-    model = of.build(Encoder(size, seed=3), context, 0.0, 3)
+    model = of.model.build(Encoder(size, seed=3), context, 0.0, 3)
     model.head.kernel.assign(model.head.kernel * 2000)
-    logits = model(padded(of.request({"text": tf.constant(texts)}, context)), training=False).numpy()
+    logits = model(padded(of.preprocessing.request({"text": tf.constant(texts)}, context)), training=False).numpy()
     is_wrong = np.arange(120) % 7 == 0
     if task == "multilabel":
         flags = (logits > 0) ^ is_wrong[:, np.newaxis]
         label = tf.ragged.constant([[name for name, is_one in zip(labels, row, strict=True) if is_one] for row in flags])
     else:
         label = tf.constant([labels[int(is_yes)] for is_yes in logits.argmax(axis=1) ^ is_wrong])
-    features = of.features({"text": tf.constant(texts), "label": label}, context)
-    tuned = of.tune(model, context, [features])
+    features = of.preprocessing.features({"text": tf.constant(texts), "label": label}, context)
+    tuned = of.evaluation.tune(of, model, context, [features])
     assert "temperature" in tuned and set(tuned) <= {"temperature", "threshold"}
-    assert of.tune(model, replace(context, deciding=DecisionConfig(calibration=False)), [features]) == {}
+    assert of.evaluation.tune(of, model, replace(context, deciding=DecisionConfig(calibration=False)), [features]) == {}
     few = {name: value[:20] for name, value in features.items()}
-    assert of.tune(None, context, [few]) == {}  # the model is not even asked
+    assert of.evaluation.tune(of, None, context, [few]) == {}  # the model is not even asked

@@ -121,7 +121,7 @@ def test_the_opened_model_gives_the_served_answer(explained, tiny):
     request = Request(asked_of(tiny), task, replace(context, places=True))
     inside = explainer._inside
     outputs = dict(inside.run(inside.embed(request.batch[TOKENS]), request.batch))
-    given = task.answer(outputs.get(ONLY, outputs), request.everything, context)
+    given = task.serving.signature(outputs.get(ONLY, outputs), request.everything, context)
     for name, expected in answers_of(task, context, model, asked_of(tiny)).items():
         found, expected = np.asarray(given[name].numpy()[0]), np.asarray(expected)
         if found.dtype.kind == "f":
@@ -138,7 +138,7 @@ def test_places_change_no_token(explained, tiny):
         key: tf.constant([text] if isinstance(text, bytes) else [list(text)])
         for key, text in zip(context.text_keys, texts.values(), strict=True)
     }
-    plain, placed = (task.request(columns, replace(context, places=places)) for places in (False, True))
+    plain, placed = (task.preprocessing.request(columns, replace(context, places=places)) for places in (False, True))
     assert set(plain) < set(placed)
     for name, value in plain.items():
         if isinstance(value, tf.RaggedTensor):
@@ -166,7 +166,7 @@ def test_pieces_are_summed_to_the_words_of_the_text(explained, text):
 def test_padding_is_looked_at_by_no_one_and_adds_nothing(explained):
     task, context, model, explainer = explained(ONE_TEXT)
     texts = tf.constant(["the cafe", "the cafe un abc a b c"])
-    batch = read_by_model(padded(task.request({"text": texts}, context)))
+    batch = read_by_model(padded(task.preprocessing.request({"text": texts}, context)))
     inside = explainer._inside
     together = inside.attend(batch)["weights"]["encoder"]
     alone = explainer.explain({"text": b"the cafe"}).attentions["encoder"]
@@ -218,7 +218,11 @@ def test_the_tag_of_a_word_is_explained_by_its_log_odds(explained, crf):
     text = {"text": b"the cafe un"}
     found = explainer.explain(text, word="cafe", label="B-PER").attributions[0]
     assert found.name == "cafe as B-PER" and found.found.is_complete
-    batch = padded(task.expand(task.request({"text": tf.constant([b"the cafe un"])}, context), context, False))
+    batch = padded(
+        task.preprocessing.expand(
+            task.preprocessing.request({"text": tf.constant([b"the cafe un"])}, context), context, False
+        )
+    )
     outputs = model(batch)
     scores, moves = outputs["scores"][0].numpy(), outputs.get("transitions", np.zeros((3, 3)))
     ways = np.zeros((3, 3, 3))  # every way to tag three words
@@ -283,7 +287,7 @@ def test_a_translation_is_explained_as_it_is_written(explained, explanation):
 
 def test_heads_that_were_pruned_are_left_out_and_the_others_keep_their_numbers(explained):
     task, context, *_ = explained(ONE_TEXT)
-    smaller = task.build(prune(model_of(task, context, layers=2).encoder, {0: [0]}), context, 0.0, 1)
+    smaller = task.model.build(prune(model_of(task, context, layers=2).encoder, {0: [0]}), context, 0.0, 1)
     found = explaining_of(task, context, smaller, asked_of(ONE_TEXT)).attend(
         Request(asked_of(ONE_TEXT), task, replace(context, places=True)).batch
     )

@@ -51,7 +51,7 @@ def load_glue(tmp_path, task, *more):
 
 
 def kept_rows(config):
-    kind = get_task(config.task).label
+    kind = get_task(config.task).preprocessing.label
     columns = list(needed_columns(config.data))
     return [
         row if isinstance(row, BadRow) else sort_row(row, config.data, file.split, (), kind)

@@ -33,11 +33,11 @@ LOST = {0: [0, 1, 2, 3], 1: [2]}
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_pruned_model_of_every_task_answers_as_the_masked_one(name, tmp_path):
     task, context, model = built(name, tmp_path, crf=name == "tagging")
-    batch = task.for_evaluation(padded(expanded(task, features_of(tf.constant(records(name)), task, context), context)))
+    batch = task.evaluation.prepare(padded(expanded(task, features_of(tf.constant(records(name)), task, context), context)))
     with find_encoder(model).masking(mask_without(SIZE, LOST)):
-        masked = task.ask(model, batch, context)
-    whole = task.ask(model, batch, context)
-    pruned = task.ask(prune_model(task, context, model, LOST), batch, context)
+        masked = task.serving.predict(model, batch, context)
+    whole = task.serving.predict(model, batch, context)
+    pruned = task.serving.predict(prune_model(task, context, model, LOST), batch, context)
     for given, wanted, before in zip(*map(tf.nest.flatten, (pruned, masked, whole)), strict=True):
         np.testing.assert_allclose(given, wanted, atol=1e-5, rtol=1e-5)
         if before.dtype.is_floating and before.shape.rank > 1 and name != "tagging":  # where transitions stay as they are
@@ -56,7 +56,7 @@ def test_gradients_are_the_finite_differences_of_each_rows_own_loss(tmp_path):
 
     def losses(mask):
         with encoder.masking(mask):
-            return task.loss(model(batch), batch).numpy().astype(np.float64)
+            return task.objective.loss(model(batch), batch).numpy().astype(np.float64)
 
     sums = np.zeros((2, 4))
     for place in np.ndindex(2, 4):

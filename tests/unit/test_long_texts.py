@@ -24,10 +24,9 @@ from models.task import Context, get_task
 from models.text import TextEncoder
 from models.training import train
 from models.vocabulary import SPECIAL_PIECES
-from pipeline.config import TEXT_KEYS, ModelConfig, TextConfig, TrainingConfig, task_names
+from pipeline.config import TEXT_KEYS, ModelConfig, TextConfig, TrainingConfig
 from pipeline.config.training import RECIPE
 from pipeline.errors import BertlineError
-from pipeline.new.guess import CHOOSE_LONG
 from serving.signatures import ServedModel
 
 VOCAB = [*SPECIAL_PIECES, *string.ascii_lowercase]
@@ -71,7 +70,7 @@ def model_of(context, pooling="cls"):
     size = EncoderSize(
         vocab_size=len(VOCAB), layers=2, hidden=16, heads=2, intermediate=16, dropout=0.0, attention_dropout=0.0
     )
-    model = TASK.build(Encoder(size, seed=3), replace(context, pooling=pooling), 0.0, 3)
+    model = TASK.model.build(Encoder(size, seed=3), replace(context, pooling=pooling), 0.0, 3)
     random = np.random.default_rng(5)
     for weight in model.trainable_variables:
         weight.assign(weight.numpy() + random.normal(0, 0.3, weight.shape))
@@ -79,7 +78,7 @@ def model_of(context, pooling="cls"):
 
 
 def batch_of(context, asked):
-    return padded(TASK.request({"text": tf.constant(asked)}, context))
+    return padded(TASK.preprocessing.request({"text": tf.constant(asked)}, context))
 
 
 def ends(ids, room):
@@ -104,7 +103,10 @@ def test_each_text_of_a_pair_loses_its_own_middle(vocab):
     long, cut = (context_of(vocab, way, TEXT_KEYS, seq_len=13) for way in ("head_tail", "cut"))
     columns = {"text": tf.constant(given), "text_2": tf.constant(others)}
     for found, plain, first, second in zip(
-        *(TASK.request(columns, context)["token_ids"].to_list() for context in (long, cut)), given, others, strict=True
+        *(TASK.preprocessing.request(columns, context)["token_ids"].to_list() for context in (long, cut)),
+        given,
+        others,
+        strict=True,
     ):
         lengths = [len(part) for part in _split(plain)]  # as many of each as are left when texts are cut
         kept = [ends(ids_of(text), length) for text, length in zip((first, second), lengths, strict=True)]
@@ -126,9 +128,11 @@ def test_what_transform_keeps_becomes_what_the_texts_become(vocab, way, keys, se
     lengths = [0, 3, 6, 7, 12, 13, 17, 40, 90, 91]
     columns = {"text": texts(*lengths), "text_2": texts(*lengths[1:], 0), "label": ["no"] * 10}
     columns = {name: tf.constant(values) for name, values in columns.items()}
-    kept = {name: tf.cast(x, tf.int64) for name, x in TASK.features(columns, stored).items()}  # as Examples have them
+    kept = {
+        name: tf.cast(x, tf.int64) for name, x in TASK.preprocessing.features(columns, stored).items()
+    }  # as Examples have them
     assert max(kept["token_ids"].row_lengths()) < 60, "a text of any length takes a bounded place"
-    found, wanted = as_chosen(kept, chosen), TASK.features(columns, chosen)
+    found, wanted = as_chosen(kept, chosen), TASK.preprocessing.features(columns, chosen)
     assert found.pop("label_id").numpy().tolist() == wanted.pop("label_id").numpy().tolist()
     assert {name: ragged.to_list() for name, ragged in found.items()} == {
         name: ragged.to_list() for name, ragged in wanted.items()
@@ -168,14 +172,14 @@ def test_padding_and_company_change_nothing_for_windows(vocab, monkeypatch):
     for row, text in enumerate(given):
         np.testing.assert_allclose(model(batch_of(context, [text]))[0], together[row], atol=1e-5)
     np.testing.assert_allclose(model(batch_of(context, given), training=True), together, atol=1e-5)
-    further = padded(TASK.request({"text": tf.constant(given)}, context), tf.constant(30))
+    further = padded(TASK.preprocessing.request({"text": tf.constant(given)}, context), tf.constant(30))
     np.testing.assert_allclose(model(further), together, atol=1e-5)
 
 
 def test_the_probe_sees_the_vectors_of_windows(vocab):
     context = context_of(vocab, "windows")
     model, asked = model_of(context, "mean"), {"text": tf.constant(texts(2, 11, 40, 7))}
-    tokens = TASK.request(asked, context)["token_ids"]
+    tokens = TASK.preprocessing.request(asked, context)["token_ids"]
     rows = inputs.Corpus(tokens.flat_values.numpy(), tokens.row_splits.numpy(), {})
     found = probing.vectors_of(model.encoder, rows, ["mean"], sliding_of(context))["mean"]
     np.testing.assert_allclose(model.head(found), model(padded({"token_ids": tokens})), atol=1e-5)
@@ -193,7 +197,9 @@ def test_heads_are_masked_for_each_text_in_all_of_its_windows(vocab, monkeypatch
         found = model(asked)
     np.testing.assert_allclose(found[0], wanted, atol=1e-6)
     np.testing.assert_allclose(found[1], model(asked)[1], atol=1e-6)
-    labelled = TASK.features({"text": tf.constant(texts(11, 4)), "label": tf.constant(["no", "yes"])}, context)
+    labelled = TASK.preprocessing.features(
+        {"text": tf.constant(texts(11, 4)), "label": tf.constant(["no", "yes"])}, context
+    )
     assert (by_gradient(TASK, context, model, [labelled]) > 0).all()
 
 
@@ -201,7 +207,9 @@ def test_heads_are_masked_for_each_text_in_all_of_its_windows(vocab, monkeypatch
 def test_the_served_model_answers_raw_text_as_the_training_reads_what_transform_kept(vocab, way, eagerly):
     context, given = context_of(vocab, way), texts(40, 3, 90)
     model = model_of(context)
-    stored = TASK.features({"text": tf.constant(given), "label": tf.constant(["no"] * 3)}, context_of(vocab, "auto"))
+    stored = TASK.preprocessing.features(
+        {"text": tf.constant(given), "label": tf.constant(["no"] * 3)}, context_of(vocab, "auto")
+    )
     batch = padded(as_chosen(stored, context))
     served = ServedModel(TASK, context, model).predict(tf.constant(given))
     np.testing.assert_allclose(served["probabilities"], tf.nn.softmax(model(batch, training=True)), atol=1e-6)
@@ -210,10 +218,12 @@ def test_the_served_model_answers_raw_text_as_the_training_reads_what_transform_
 def test_what_looks_at_what_in_the_first_window_is_shown(vocab):
     context = replace(context_of(vocab, "windows"), places=True)
     request = Request({"text": texts(11)[0].encode()}, TASK, context)
-    found = TASK.inside.attend(model_of(context), request.batch)["encoder"]
+    found = TASK.inspection.attend(model_of(context), request.batch)["encoder"]
     assert [layer.shape for layer in found] == [(1, 2, 8, 8)] * 2
     np.testing.assert_allclose(tf.reduce_sum(found[0], axis=-1), 1, atol=1e-5)
-    alone = TASK.inside.attend(model_of(context), Request({"text": texts(6)[0].encode()}, TASK, context).batch)["encoder"]
+    alone = TASK.inspection.attend(model_of(context), Request({"text": texts(6)[0].encode()}, TASK, context).batch)[
+        "encoder"
+    ]
     np.testing.assert_allclose(found[1], alone[1], atol=1e-5)
 
 
@@ -304,14 +314,13 @@ def test_a_way_that_a_task_does_not_have_is_refused_by_name():
     for task in ("tagging", "translation", "classification"):
         check_long(get_task(task), TextConfig(), 1, xla=True)
         assert left_open(get_task(task), TextConfig()) == (task == "classification")
-    assert {name for name in task_names() if "auto" in get_task(name).long} == set(CHOOSE_LONG)  # as `bertline new` says
 
 
 def test_a_vector_of_a_long_text_may_be_that_of_its_ends(vocab):
     task, context = get_task("similarity"), context_of(vocab, "head_tail", TEXT_KEYS)
     given = {key: tf.constant(texts(40)) for key in TEXT_KEYS}
     kept = [CLS, *ends(ids_of(texts(40)[0]), SEQ_LEN - 2), SEP]
-    assert task.request(given, context)["token_ids"].to_list() == [kept * 2]
+    assert task.preprocessing.request(given, context)["token_ids"].to_list() == [kept * 2]
 
 
 def learned(vocab, tmp_path, way):
@@ -322,7 +331,7 @@ def learned(vocab, tmp_path, way):
         label = random.integers(0, 2, count)
         words = [[*random.choice(list("cdefghij"), random.integers(13, 20)), "ab"[kind]] for kind in label]
         columns = {"text": [" ".join(row) for row in words], "label": np.asarray(["no", "yes"])[label]}
-        found = TASK.features({name: tf.constant(values) for name, values in columns.items()}, context)
+        found = TASK.preprocessing.features({name: tf.constant(values) for name, values in columns.items()}, context)
         ids = found["token_ids"]
         return inputs.Corpus(ids.flat_values.numpy(), ids.row_splits.numpy(), {"label_id": found["label_id"].numpy()})
 
@@ -330,7 +339,7 @@ def learned(vocab, tmp_path, way):
         vocab_size=len(VOCAB), layers=1, hidden=16, heads=2, intermediate=32, dropout=0.0, attention_dropout=0.0
     )
     result = train(
-        lambda: TASK.build(Encoder(size, seed=1), context, 0.0, 1),
+        lambda: TASK.model.build(Encoder(size, seed=1), context, 0.0, 1),
         TASK,
         TrainingConfig(epochs=4, batch_size=16, learning_rate=5e-3, buckets=(8, 16)),
         corpus(240),

@@ -13,7 +13,7 @@ RANK, ALPHA = 3, 6.0
 
 
 def build():
-    return get_task("classification").build(Encoder(SIZE, seed=1), CONTEXT, 0.1, 1)
+    return get_task("classification").model.build(Encoder(SIZE, seed=1), CONTEXT, 0.1, 1)
 
 
 def adapted(trained=True):

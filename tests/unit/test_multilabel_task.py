@@ -14,7 +14,7 @@ from components.ingest.rows import sort_row
 from models.encoder import Encoder, EncoderSize
 from models.inputs import padded
 from models.task import Context, get_task
-from models.tasks.multilabel import label_flags
+from models.tasks.graphs.multilabel import label_flags
 from models.text import TextEncoder
 from pipeline.config import DataConfig
 from serving.signatures import ServedModel
@@ -30,7 +30,7 @@ def context(tmp_path_factory):
 
 def make_model(context):
     size = EncoderSize(vocab_size=len(VOCAB), layers=1, hidden=8, heads=2, intermediate=16)
-    return TASK.build(Encoder(size, seed=3), context, 0.0, 3)
+    return TASK.model.build(Encoder(size, seed=3), context, 0.0, 3)
 
 
 def test_names_become_flags_and_unknown_ones_count_nothing():
@@ -40,24 +40,32 @@ def test_names_become_flags_and_unknown_ones_count_nothing():
 
 
 def test_the_loss_is_the_mean_over_the_classes(context):
-    batch = padded({**TASK.request({"text": tf.constant(["the", "abc"])}, context), "label_flags": [[1, 0, 1], [0, 0, 0]]})
+    batch = padded(
+        {
+            **TASK.preprocessing.request({"text": tf.constant(["the", "abc"])}, context),
+            "label_flags": [[1, 0, 1], [0, 0, 0]],
+        }
+    )
     logits = tf.constant([[2.0, -1.0, 0.5], [-3.0, 1.0, 0.0]])
     shares = 1 / (1 + np.exp(-logits.numpy()))
     flags = np.asarray(batch["label_flags"])
     expected = -(flags * np.log(shares) + (1 - flags) * np.log(1 - shares)).mean(axis=1)
     batch["label_flags"] = tf.constant(flags, tf.int64)
-    np.testing.assert_allclose(TASK.loss(logits, batch), expected, rtol=1e-5)
-    np.testing.assert_allclose(TASK.correct(logits, batch), [1, 2 / 3], rtol=1e-6)
+    np.testing.assert_allclose(TASK.objective.loss(logits, batch), expected, rtol=1e-5)
+    np.testing.assert_allclose(TASK.objective.accuracy(logits, batch), [1, 2 / 3], rtol=1e-6)
 
 
 def test_the_answer_names_what_is_likelier_than_not_the_likeliest_first(context):
     logits = tf.constant([[0.5, -1.0, 2.0], [-3.0, -1.0, -2.0]])
-    answer = {name: value.numpy() for name, value in TASK.answer(logits, {}, context).items()}
+    answer = {name: value.numpy() for name, value in TASK.serving.signature(logits, {}, context).items()}
     assert answer["labels"].tolist() == [[b"short", b"funny", b""], [b"", b"", b""]]
     first, second = ({name: value[row] for name, value in answer.items()} for row in (0, 1))
-    assert TASK.readable(first) == "short 0.881  funny 0.622"
-    assert TASK.readable(second) == "none; the nearest is sad 0.269"
-    assert TASK.plain(first)["labels"] == ["short", "funny"] and TASK.plain(second)["labels"] == []
+    assert TASK.serving.response.readable(first) == "short 0.881  funny 0.622"
+    assert TASK.serving.response.readable(second) == "none; the nearest is sad 0.269"
+    assert (
+        TASK.serving.response.plain(first)["labels"] == ["short", "funny"]
+        and TASK.serving.response.plain(second)["labels"] == []
+    )
 
 
 def test_examples_with_any_number_of_names_have_targets(context):

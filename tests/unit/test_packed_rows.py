@@ -14,7 +14,7 @@ from models.inputs import Batch, Corpus, batches
 from models.masking import MaskingRules, how_many, mask_rows
 from models.packed_rows import best_fit, pack_rows
 from models.task import Context, get_task
-from models.tasks.pretraining import LABELS
+from models.tasks.graphs.pretraining import LABELS
 from pipeline.config import PretrainingConfig
 
 TASK = get_task("pretraining")
@@ -82,17 +82,17 @@ class FakeText:
 
 def loss_and_gradients(model, corpus, static):
     context = Context(FakeText, LABELS, PretrainingConfig(static=static))
-    rows = replace(corpus, prepare=TASK.prepare(context, True))
+    rows = replace(corpus, prepare=TASK.preprocessing.prepare(context, True))
     (batch,) = batches(rows, [Batch(np.arange(len(rows)), 20, 7)], len(rows) + 2)  # with rows that fill up
     with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(batch["weight"] * TASK.loss(model(batch, training=True), batch))
+        loss = tf.reduce_sum(batch["weight"] * TASK.objective.loss(model(batch, training=True), batch))
     gradients = tape.gradient(loss, [weight.value for weight in model.trainable_variables])
     return batch, loss.numpy(), [tf.convert_to_tensor(gradient).numpy() for gradient in gradients]
 
 
 def test_the_loss_and_gradients_of_packed_rows_are_those_of_the_texts_apart():
     size = EncoderSize(vocab_size=VOCAB, layers=2, hidden=16, heads=2, intermediate=32, dropout=0, attention_dropout=0)
-    model = TASK.build(Encoder(size, seed=3), Context(FakeText, LABELS, PretrainingConfig()), 0.0, 3)
+    model = TASK.model.build(Encoder(size, seed=3), Context(FakeText, LABELS, PretrainingConfig()), 0.0, 3)
     corpus = make_corpus()
     _, apart, apart_gradients = loss_and_gradients(model, corpus, static=True)
     _, packed, packed_gradients = loss_and_gradients(model, pack_rows(corpus, 20), static=True)

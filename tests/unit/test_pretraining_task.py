@@ -11,7 +11,7 @@ from components.verdict import check_metrics
 from models.encoder import Encoder, EncoderSize
 from models.inputs import Batch, Corpus, batches, padded
 from models.task import Context, as_learned, get_task
-from models.tasks.pretraining import LABELS
+from models.tasks.graphs.pretraining import LABELS
 from models.text import TextEncoder
 from pipeline.config import EvaluationConfig, PretrainingConfig
 from pipeline.errors import BertlineError
@@ -31,7 +31,7 @@ def context(text, **settings) -> Context:
 
 def make_model(text, **settings):
     size = EncoderSize(vocab_size=len(VOCAB), layers=1, hidden=8, heads=2, intermediate=16)
-    return TASK.build(Encoder(size, seed=3), context(text, **settings), 0.0, 3)
+    return TASK.model.build(Encoder(size, seed=3), context(text, **settings), 0.0, 3)
 
 
 def corpus(text, prepare) -> Corpus:
@@ -44,7 +44,7 @@ def corpus(text, prepare) -> Corpus:
 
 
 def one_batch(text, training, seed=5, **settings):
-    rows = corpus(text, TASK.prepare(context(text, **settings), training))
+    rows = corpus(text, TASK.preprocessing.prepare(context(text, **settings), training))
     (batch,) = batches(rows, [Batch(np.arange(3), 16, seed)], 4)
     return batch
 
@@ -80,7 +80,7 @@ def test_the_loss_is_the_mean_over_the_guesses_plus_the_mean_over_the_rows(text,
     model, batch = make_model(text, next_sentence=next_sentence), one_batch(text, True)
     outputs = model(batch, training=False)
     assert ("follows" in outputs) == next_sentence
-    found = tf.reduce_sum(batch["weight"] * TASK.loss(outputs, batch)).numpy()
+    found = tf.reduce_sum(batch["weight"] * TASK.objective.loss(outputs, batch)).numpy()
 
     def cross_entropy(logits, label):
         shifted = logits - logits.max()
@@ -95,7 +95,7 @@ def test_the_loss_is_the_mean_over_the_guesses_plus_the_mean_over_the_rows(text,
         )
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     right = np.mean(guesses.argmax(axis=1) == labels)
-    np.testing.assert_allclose(tf.reduce_sum(batch["weight"] * TASK.correct(outputs, batch)), right, atol=1e-4)
+    np.testing.assert_allclose(tf.reduce_sum(batch["weight"] * TASK.objective.accuracy(outputs, batch)), right, atol=1e-4)
 
 
 def test_guesses_go_through_the_token_embedding(text):
@@ -112,8 +112,8 @@ def test_guesses_go_through_the_token_embedding(text):
 
 def test_each_mask_of_a_text_is_filled_with_its_likeliest_pieces(text):
     model = make_model(text)
-    batch = padded(TASK.request({"text": tf.constant(TEXTS[2:])}, context(text)))
-    answer = {name: value.numpy() for name, value in TASK.answer(model(batch), batch, context(text)).items()}
+    batch = padded(TASK.preprocessing.request({"text": tf.constant(TEXTS[2:])}, context(text)))
+    answer = {name: value.numpy() for name, value in TASK.serving.signature(model(batch), batch, context(text)).items()}
     assert answer["fillings"].shape == (2, 2, 5) == answer["probabilities"].shape
     assert (answer["fillings"][0] == b"").all() and (answer["probabilities"][0] == 0).all()  # "x y" has no mask
     guesses = tf.nn.softmax(model(batch)["guesses"]).numpy()[1]
@@ -121,14 +121,17 @@ def test_each_mask_of_a_text_is_filled_with_its_likeliest_pieces(text):
         best = np.argsort(-guesses[mask])[:5]
         assert [piece.decode() for piece in answer["fillings"][1, mask]] == [VOCAB[i] for i in best]
         np.testing.assert_allclose(answer["probabilities"][1, mask], guesses[mask][best], rtol=1e-6)
-    shown = TASK.readable({name: value[1] for name, value in answer.items()})
+    shown = TASK.serving.response.readable({name: value[1] for name, value in answer.items()})
     assert shown.count("   |   ") == 1 and shown.startswith(answer["fillings"][1, 0, 0].decode())
-    assert TASK.readable({name: value[0] for name, value in answer.items()}) == "there is no [MASK] in the text"
+    assert (
+        TASK.serving.response.readable({name: value[0] for name, value in answer.items()})
+        == "there is no [MASK] in the text"
+    )
 
 
 def test_heads_are_named_as_hugging_face_names_them(text):
     model = make_model(text)
-    shapes = {name: value.shape for name, value in TASK.heads(model).items()}
+    shapes = {name: value.shape for name, value in TASK.model.heads(model).items()}
     assert shapes == {
         "cls.predictions.bias": (len(VOCAB),),
         "cls.predictions.transform.dense.weight": (8, 8),
@@ -138,13 +141,13 @@ def test_heads_are_named_as_hugging_face_names_them(text):
         "cls.seq_relationship.weight": (2, 8),
         "cls.seq_relationship.bias": (2,),
     }
-    np.testing.assert_array_equal(TASK.heads(model)["cls.seq_relationship.weight"], model.follows.kernel.numpy().T)
+    np.testing.assert_array_equal(TASK.model.heads(model)["cls.seq_relationship.weight"], model.follows.kernel.numpy().T)
 
 
 def test_a_vocabulary_without_mask_is_refused(tmp_path):
     bare = TextEncoder(write_vocab(tmp_path, [piece for piece in VOCAB if piece != "[MASK]"]), reading="huggingface")
     with pytest.raises(BertlineError, match=r"no \[MASK\]"):
-        TASK.prepare(context(bare), True)
+        TASK.preprocessing.prepare(context(bare), True)
 
 
 def test_a_training_goes_on_with_a_checkpoints_heads(text):
@@ -152,31 +155,35 @@ def test_a_training_goes_on_with_a_checkpoints_heads(text):
     for weight in given.trainable_variables:
         weight.assign(weight + 0.5)
     taker = make_model(text)
-    assert TASK.take_heads(taker, TASK.heads(given)) == []
-    for name, value in TASK.heads(taker).items():
-        np.testing.assert_array_equal(value, TASK.heads(given)[name])
+    assert TASK.model.take_heads(taker, TASK.model.heads(given)) == []
+    for name, value in TASK.model.heads(taker).items():
+        np.testing.assert_array_equal(value, TASK.model.heads(given)[name])
 
 
 def test_a_head_that_the_checkpoint_lacks_starts_from_scratch_and_half_a_head_is_refused(text):
     taker = make_model(text)
-    before = TASK.heads(taker)
-    notes = TASK.take_heads(taker, {"classifier.weight": np.zeros((2, 8))})
+    before = TASK.model.heads(taker)
+    notes = TASK.model.take_heads(taker, {"classifier.weight": np.zeros((2, 8))})
     assert [note.split(":")[0] for note in notes] == [
         "the checkpoint has no cls.predictions", "the checkpoint has no cls.seq_relationship"
     ]  # fmt: skip
-    half = {**TASK.heads(make_model(text)), "cls.predictions.bias": np.zeros(7)}
+    half = {**TASK.model.heads(make_model(text)), "cls.predictions.bias": np.zeros(7)}
     with pytest.raises(BertlineError, match=r"cls\.predictions\.bias has the shape \[7\]; it should be"):
-        TASK.take_heads(taker, half)
+        TASK.model.take_heads(taker, half)
     del half["cls.predictions.bias"]
     with pytest.raises(BertlineError, match=r"cls\.predictions\.bias is missing"):
-        TASK.take_heads(taker, half)
-    for name, value in TASK.heads(taker).items():
+        TASK.model.take_heads(taker, half)
+    for name, value in TASK.model.heads(taker).items():
         np.testing.assert_array_equal(value, before[name])
 
 
 def test_a_line_that_does_not_learn_what_follows_is_not_measured_by_it():
     whole, alone = (as_learned(TASK, PretrainingConfig(next_sentence=learned)) for learned in (True, False))
-    assert "nsp_accuracy" in whole.metrics and whole.confusion == "follows"
-    assert "nsp_accuracy" not in alone.metrics and alone.confusion is None and "perplexity" in alone.metrics
+    assert "nsp_accuracy" in whole.evaluation.metrics and whole.evaluation.confusion == "follows"
+    assert (
+        "nsp_accuracy" not in alone.evaluation.metrics
+        and alone.evaluation.confusion is None
+        and "perplexity" in alone.evaluation.metrics
+    )
     with pytest.raises(BertlineError, match="has no metric 'nsp_accuracy'"):
         check_metrics(alone, EvaluationConfig(thresholds={"nsp_accuracy": 0.6}))

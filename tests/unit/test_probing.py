@@ -9,7 +9,7 @@ import tensorflow as tf
 from models import probing
 from models.encoder import Encoder, EncoderSize
 from models.inputs import Corpus
-from models.pooled import INSIDE, PAIR, TOGETHER, PooledHead, pool, vectors
+from models.pooled import PAIR, TOGETHER, PooledHead, attend, pool, vectors
 
 PIECES, FIRST = 40, 5
 
@@ -120,7 +120,7 @@ def test_a_head_over_pairs_begins_as_the_probe_left_it_and_is_shown_by_the_token
     np.testing.assert_allclose(model(batch), vectors(encoder, batch, (PAIR,))[PAIR] @ kernel, atol=1e-4)
     embedded = model({**batch, "token_ids": encoder.embeddings.token(batch["token_ids"])})
     np.testing.assert_allclose(embedded, model(batch), atol=1e-5)
-    (layer,) = INSIDE.attend(model, batch)["encoder"]
+    (layer,) = attend(model, batch)["encoder"]
     assert layer.shape == (3, 2, 8, 8)
     np.testing.assert_allclose(tf.reduce_sum(layer, axis=-1)[0, :, :6], 1.0, atol=1e-5)
     # Neither text looks at the other, but that the second has its [CLS] where the first has it.

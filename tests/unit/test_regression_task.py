@@ -28,7 +28,7 @@ def context(tmp_path_factory):
 
 def make_model(context):
     size = EncoderSize(vocab_size=len(VOCAB), layers=1, hidden=8, heads=2, intermediate=16)
-    return TASK.build(Encoder(size, seed=3), context, 0.0, 3)
+    return TASK.model.build(Encoder(size, seed=3), context, 0.0, 3)
 
 
 def columns(labels):
@@ -37,19 +37,19 @@ def columns(labels):
 
 
 def test_the_loss_is_the_squared_error_of_each_row(context):
-    model, batch = make_model(context), padded(TASK.features(columns([4.5, -1.0, 0.0]), context))
+    model, batch = make_model(context), padded(TASK.preprocessing.features(columns([4.5, -1.0, 0.0]), context))
     outputs = model(batch)
     assert outputs.shape == (3, 1)
     expected = (outputs.numpy()[:, 0] - [4.5, -1.0, 0.0]) ** 2
-    np.testing.assert_allclose(TASK.loss(outputs, batch), expected, rtol=1e-5)
-    assert np.isnan(TASK.correct(outputs, batch)).all()
+    np.testing.assert_allclose(TASK.objective.loss(outputs, batch), expected, rtol=1e-5)
+    assert np.isnan(TASK.objective.accuracy(outputs, batch)).all()
 
 
 def test_the_answer_is_one_number_a_row(context):
-    model, batch = make_model(context), padded(TASK.request(columns([0.0] * 3), context))
-    answer = TASK.answer(model(batch), batch, context)
+    model, batch = make_model(context), padded(TASK.preprocessing.request(columns([0.0] * 3), context))
+    answer = TASK.serving.signature(model(batch), batch, context)
     assert list(answer) == ["value"] and answer["value"].shape == (3,)
-    assert TASK.readable({"value": np.float32(3.14159)}) == "3.142"
+    assert TASK.serving.response.readable({"value": np.float32(3.14159)}) == "3.142"
 
 
 def example(**features):

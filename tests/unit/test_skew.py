@@ -68,7 +68,7 @@ LOGITS = tf.constant([[2.0, -1.0, 0.5], [-3.0, 1.0, 0.0]])
 
 
 def smoothed(task, outputs, batch, share):
-    return ((1 - share) * task.loss(outputs, batch) + share * task.spread_loss(outputs, batch)).numpy()
+    return ((1 - share) * task.objective.loss(outputs, batch) + share * task.objective.smoothing(outputs, batch)).numpy()
 
 
 def test_a_smoothed_class_is_that_of_keras():
@@ -103,15 +103,15 @@ def test_smoothing_goes_word_by_word_where_words_have_tags():
 
 def test_classes_weigh_in_rows_words_and_flags():
     weights = tf.constant([1.0, 4.0, 0.5])
-    of_rows = get_task("classification").weigh(
+    of_rows = get_task("classification").objective.class_weights(
         {"label_id": tf.constant([1, 2]), "weight": tf.constant([0.5, 0.5])}, weights
     )
     assert of_rows["weight"].numpy().tolist() == [2.0, 0.25]
     words = {"tag_ids": tf.constant([[1, -1]]), "word_share": tf.constant([[1.0, 0.0]])}
-    assert get_task("tagging").weigh(words, weights)["word_share"].numpy().tolist() == [[4.0, 0.0]]
+    assert get_task("tagging").objective.class_weights(words, weights)["word_share"].numpy().tolist() == [[4.0, 0.0]]
     multilabel = get_task("multilabel")
     flags = {"label_flags": tf.constant([[0, 1, 0]], tf.int64)}
-    weighed = multilabel.loss(LOGITS[:1], multilabel.weigh(flags, weights))
+    weighed = multilabel.objective.loss(LOGITS[:1], multilabel.objective.class_weights(flags, weights))
     each = tf.nn.sigmoid_cross_entropy_with_logits(tf.constant([0.0, 1.0, 0.0]), LOGITS[0]).numpy()
     np.testing.assert_allclose(weighed, [(each * [1, 4, 1]).mean()], rtol=1e-5)
 

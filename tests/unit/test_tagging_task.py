@@ -13,7 +13,7 @@ from wordpiece import write_vocab
 from models.encoder import Encoder, EncoderSize
 from models.inputs import padded, read_corpus
 from models.task import Context, get_task
-from models.tasks import tagging
+from models.tasks.graphs import tagging
 from models.text import TextEncoder
 from serving.signatures import ServedModel
 
@@ -39,7 +39,7 @@ def context(vocab):
 
 def make_model(context, seed=3):
     size = EncoderSize(vocab_size=len(PIECES), layers=1, hidden=8, heads=2, intermediate=16, max_positions=64)
-    model = TASK.build(Encoder(size, seed=seed), context, 0.0, seed)
+    model = TASK.model.build(Encoder(size, seed=seed), context, 0.0, seed)
     model.head.kernel.assign(model.head.kernel * 100)  # so that answers differ visibly
     return model
 
@@ -53,7 +53,7 @@ def columns(*rows):
 
 def test_the_tag_of_a_word_is_at_its_first_piece(context):
     rows = columns(("ab c \x01 d", "B-PER I-PER O O"), ("好 a", "B-LOC O"))
-    batch = padded(TASK.expand(TASK.features(rows, context), context, False))
+    batch = padded(TASK.preprocessing.expand(TASK.preprocessing.features(rows, context), context, False))
     assert batch["word_positions"].numpy().tolist() == [[1, 3, 4], [1, 2, 0]]
     assert batch["word_positions_mask"].numpy().tolist() == [[True, True, True], [True, True, False]]
     # The third word leaves no piece behind, and the fourth is still the fourth.
@@ -63,21 +63,21 @@ def test_the_tag_of_a_word_is_at_its_first_piece(context):
 
 def test_unknown_and_missing_tags_have_no_weight(context):
     rows = columns(("a b c", "O B-XYZ B-PER"), ("a b", ""), ("", ""))
-    features = TASK.features(rows, context)
-    batch = padded(TASK.expand(features, context, False))
+    features = TASK.preprocessing.features(rows, context)
+    batch = padded(TASK.preprocessing.expand(features, context, False))
     assert batch["tag_ids"].numpy()[:2].tolist() == [[0, -1, 3], [-1, -1, 0]]
     batch["weight"] = tf.constant([0.5, 0.5, 0.0])
-    share = TASK.prepare(context, True)(batch, 0)["word_share"].numpy()
+    share = TASK.preprocessing.prepare(context, True)(batch, 0)["word_share"].numpy()
     np.testing.assert_allclose(share, [[1, 0, 1], [0, 0, 0], [0, 0, 0]])
-    found = {name: value.numpy().tolist() for name, value in TASK.targets(features).items()}
+    found = {name: value.numpy().tolist() for name, value in TASK.evaluation.targets(features).items()}
     assert found == {"tag_ids": [[0, -1, 3], [-1, -1, -1], [-1, -1, -1]], "label_weight": [1.0, 0.0, 0.0]}
 
 
 def test_the_loss_is_the_mean_over_words_and_not_over_sentences(context):
     rows = columns(("a b c d e", "B-PER I-PER O O B-LOC"), ("a", "O"), ("f g", "O O"))
-    batch = padded(TASK.expand(TASK.features(rows, context), context, False))
+    batch = padded(TASK.preprocessing.expand(TASK.preprocessing.features(rows, context), context, False))
     batch["weight"] = tf.constant([0.5, 0.5, 0.0])  # the third row fills the batch up
-    batch = TASK.prepare(context, True)(batch, 0)
+    batch = TASK.preprocessing.prepare(context, True)(batch, 0)
     outputs = make_model(context)(batch)
     logits = outputs["scores"]
     assert logits.shape == (3, 5, len(LABELS))
@@ -86,14 +86,14 @@ def test_the_loss_is_the_mean_over_words_and_not_over_sentences(context):
         for row, tags in enumerate([[3, 4, 0, 0, 1], [0]])
         for word, tag in enumerate(tags)
     ]
-    total = tf.reduce_sum(batch["weight"] * TASK.loss(outputs, batch))
+    total = tf.reduce_sum(batch["weight"] * TASK.objective.loss(outputs, batch))
     np.testing.assert_allclose(total, np.mean(each), rtol=1e-5)
     right = [
         int(np.argmax(logits[row, word]) == tag)
         for row, tags in enumerate([[3, 4, 0, 0, 1], [0]])
         for word, tag in enumerate(tags)
     ]
-    found = tf.reduce_sum(batch["weight"] * TASK.correct(outputs, batch))
+    found = tf.reduce_sum(batch["weight"] * TASK.objective.accuracy(outputs, batch))
     np.testing.assert_allclose(found, np.mean(right), rtol=1e-5)
 
 
@@ -126,7 +126,7 @@ def chosen_in_python(length, size, step):
 def test_each_word_is_tagged_once_by_the_window_with_the_most_context(vocab, seq_len, step):
     context, lengths = make_context(vocab, seq_len, window_step=step), range(60)
     rows = columns(*((" ".join("a" * length), " ".join("O" * length)) for length in lengths))
-    found = TASK.expand(TASK.features(rows, context), context, False)
+    found = TASK.preprocessing.expand(TASK.preprocessing.features(rows, context), context, False)
     got = [[] for _ in lengths]
     seen = [0] * len(lengths)
     shown = zip(found["window_rows"].numpy(), found["word_ids"].to_list(), found["word_chosen"].to_list(), strict=True)
@@ -143,10 +143,10 @@ def test_windows_of_a_text_are_put_together_again(vocab):
     context = make_context(vocab, seq_len=10, window_step=3)
     text = " ".join("abcdefghijklmnopqrstuvwxyz")
     rows = columns((text, " ".join(["O"] * 26)), ("a b", "O O"), ("", ""))
-    batch = padded(TASK.expand(TASK.features(rows, context), context, False))
+    batch = padded(TASK.preprocessing.expand(TASK.preprocessing.features(rows, context), context, False))
     # Logits that say which word they are of.
     outputs = {"scores": tf.one_hot(batch["word_ids"] % 5, 5)}
-    given = TASK.measure(outputs, batch, context)["answer"].numpy()
+    given = TASK.evaluation.measure(outputs, batch, context)["answer"].numpy()
     assert given[0].tolist() == [number % 5 for number in range(26)]
     assert given[1].tolist() == [0, 1, *[0] * 24] and given[2].tolist() == [0] * 26
 
@@ -154,7 +154,7 @@ def test_windows_of_a_text_are_put_together_again(vocab):
 def test_a_long_text_is_trained_on_in_all_its_windows(context, tmp_path):
     path = str(tmp_path / "rows.gz")
     rows = columns((" ".join("abcdefghijklmnopqrstuvwxyz"), " ".join(["B-PER", "I-PER"] * 13)), ("a b", "O B-LOC"))
-    features = TASK.features(rows, context)
+    features = TASK.preprocessing.features(rows, context)
     with tf.io.TFRecordWriter(path, tf.io.TFRecordOptions(compression_type="GZIP")) as writer:
         for row in range(2):
             lists = {
@@ -163,7 +163,7 @@ def test_a_long_text_is_trained_on_in_all_its_windows(context, tmp_path):
             }
             writer.write(tf.train.Example(features=tf.train.Features(feature=lists)).SerializeToString())
     spec = {name: tf.io.RaggedFeature(tf.int64) for name in features}
-    corpus = read_corpus([path], spec, lambda found: TASK.expand(found, context, True))
+    corpus = read_corpus([path], spec, lambda found: TASK.preprocessing.expand(found, context, True))
     assert corpus.lengths.tolist() == [16, 16, 14, 4]
     tags, places = corpus.others["tag_ids"].to_list(), corpus.others["word_positions"].to_list()
     assert tags[1][:2] == [4, 3] and len(tags[1]) == 14 and tags[3] == [0, 1] and places[3] == [1, 2]
@@ -209,7 +209,10 @@ def asked(context, *texts, transitions=None):
     served = ServedModel(TASK, context, Fixed(RULE, transitions))
     found = {name: value.numpy() for name, value in served.predict(tf.constant(texts)).items()}
     assert all(len(value) == len(texts) for value in found.values())
-    return [TASK.plain({name: value[row] for name, value in found.items()})["entities"] for row in range(len(texts))]
+    return [
+        TASK.serving.response.plain({name: value[row] for name, value in found.items()})["entities"]
+        for row in range(len(texts))
+    ]
 
 
 def test_entities_have_their_type_text_and_place_in_the_request(context):
@@ -264,12 +267,12 @@ def test_a_crf_chooses_the_tags_of_a_text_together(vocab):
 def test_a_crf_learns_how_tags_follow_each_other(vocab):
     context = Context(TextEncoder(vocab, seq_len=16), LABELS, crf=True)
     rows = columns(("a b c d e", "B-PER I-PER O O B-LOC"), ("a", "O"), ("b c", "O B-XYZ"))
-    batch = padded(TASK.expand(TASK.features(rows, context), context, False))
+    batch = padded(TASK.preprocessing.expand(TASK.preprocessing.features(rows, context), context, False))
     batch["weight"] = tf.fill([3], 1 / 3)
-    batch, model = TASK.prepare(context, True)(batch, 0), make_model(context)
+    batch, model = TASK.preprocessing.prepare(context, True)(batch, 0), make_model(context)
     with tf.GradientTape() as tape:
         outputs = model(batch, training=True)
-        loss = tf.reduce_sum(batch["weight"] * TASK.loss(outputs, batch))
+        loss = tf.reduce_sum(batch["weight"] * TASK.objective.loss(outputs, batch))
     gradient = tape.gradient(loss, model.transitions.value).numpy()
     assert gradient[3, 4] < 0 and gradient[3, 3] > 0  # B-PER I-PER is wanted, B-PER B-PER is not
     assert np.isfinite(gradient).all() and loss > 0
@@ -278,9 +281,9 @@ def test_a_crf_learns_how_tags_follow_each_other(vocab):
 def test_an_answer_reads_well(context):
     served = ServedModel(TASK, context, Fixed(RULE))
     found = {name: value[0].numpy() for name, value in served.predict(tf.constant(["Pat\r\nQuin, 北京"])).items()}
-    assert TASK.readable(found) == "Pat Quin PER 1.00  [0:9]   |   北京 LOC 1.00  [11:13]"
+    assert TASK.serving.response.readable(found) == "Pat Quin PER 1.00  [0:9]   |   北京 LOC 1.00  [11:13]"
     found = {name: value[0].numpy() for name, value in served.predict(tf.constant(["x"])).items()}
-    assert TASK.readable(found) == "no entities"
+    assert TASK.serving.response.readable(found) == "no entities"
 
 
 def test_the_evaluators_signatures_speak_of_every_word(context):
@@ -302,11 +305,11 @@ def test_the_evaluators_signatures_speak_of_every_word(context):
 
 def test_every_weight_learns(context):
     rows = columns(("a b c d e", "B-PER I-PER O O B-LOC"), ("a", "O"))
-    batch = padded(TASK.expand(TASK.features(rows, context), context, False))
+    batch = padded(TASK.preprocessing.expand(TASK.preprocessing.features(rows, context), context, False))
     batch["weight"] = tf.constant([0.5, 0.5])
-    batch, model = TASK.prepare(context, True)(batch, 0), make_model(context)
+    batch, model = TASK.preprocessing.prepare(context, True)(batch, 0), make_model(context)
     with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(batch["weight"] * TASK.loss(model(batch, training=True), batch))
+        loss = tf.reduce_sum(batch["weight"] * TASK.objective.loss(model(batch, training=True), batch))
     weights = [weight for weight in model.trainable_variables if "pooler" not in weight.path]
     gradients = tape.gradient(loss, [weight.value for weight in weights])
     assert all(gradient is not None for gradient in gradients)

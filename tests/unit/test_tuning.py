@@ -8,6 +8,7 @@ from components.held_out.decided import coverage_curve, decided
 from components.held_out.outcomes import outcomes
 from components.sight.certainty import Certainty, charts
 from models.decision import CONFIDENCE, TEMPERATURE, THRESHOLD, Decision
+from models.task import get_task
 from models.tuning import (
     best_abstention,
     best_temperature,
@@ -186,12 +187,12 @@ def test_each_example_is_measured_by_what_the_others_chose():
 
 def test_what_a_task_cannot_decide_by_is_refused():
     with pytest.raises(BertlineError, match="evaluation.abstain: the task multilabel"):
-        check_deciding("multilabel", DecisionConfig(abstain=AbstainConfig(precision=0.9)))
+        check_deciding(get_task("multilabel"), DecisionConfig(abstain=AbstainConfig(precision=0.9)))
     with pytest.raises(BertlineError, match="evaluation.decision: the task tagging has no threshold"):
-        check_deciding("tagging", TUNED)
+        check_deciding(get_task("tagging"), TUNED)
     with pytest.raises(BertlineError, match="of two classes, and there are 3"):
-        check_deciding("classification", TUNED, 3)
-    check_deciding("multilabel", TUNED, 3)
+        check_deciding(get_task("classification"), TUNED, 3)
+    check_deciding(get_task("multilabel"), TUNED, 3)
     with pytest.raises(ValueError, match="less than 1"):
         EvaluationConfig(thresholds={"f1": 0.1}, abstain={"precision": 1.0})
 

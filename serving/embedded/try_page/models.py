@@ -12,6 +12,7 @@ from tensorflow_serving.apis import model_pb2
 
 from models.answer_kind import text_of
 from models.answers import EMBED, EMBEDDED
+from models.task import tasks_with
 from serving.asking import specs_of
 from serving.contract import DEFAULT_SIGNATURE, read_card
 from serving.embedded import warm_up
@@ -75,7 +76,7 @@ def described(lease: Lease, *, with_examples: bool) -> dict[str, Any]:
     names = [label for label in labels if isinstance(label, str)] if isinstance(labels, list) else []
     return found | {
         "kind": kind.call,
-        "task": found["task"] or kind.tasks[0],
+        "task": found["task"] or tasks_with(kind)[0],
         "texts": list(keys),
         "outputs": list(kind.outputs),
         "labels": names[:_MOST_LABELS],
