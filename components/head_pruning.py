@@ -43,6 +43,7 @@ from models.raw_examples import features_of
 from models.rebuilding import rebuild
 from models.task import Tensors, as_learned, expanded, get_task
 from pipeline.config import nearest, task_names
+from pipeline.config.renamed import current_section
 from pipeline.errors import BertlineError
 from serving.contract import read_card
 from serving.embedded.errors import RequestError
@@ -179,7 +180,7 @@ class PushedHeads:
         size = find_encoder(smaller).size
         pruned = {"digest": line_digest(self.folder), "heads": int(present(size).sum()), "of": size.layers * size.heads}
         # What is not said on an older card was the default then, and is what the model was rebuilt by.
-        text = {"lower": True, "strip_accents": None, **kept.get("text", {})}
+        text = {"lowercase": True, "strip_accents": None, **current_section("text", kept.get("text", {}))}
         return {**kept, "text": text, "pruned": pruned}
 
     def _sample_rows(self) -> list[Row]:

@@ -116,17 +116,19 @@ def prepare(
             examples=len(rows),
             evaluated=evaluated,
             classes=len(context.labels),
-            hidden=model.hidden or encoder().size.hidden,
+            hidden=model.hidden_dim or encoder().size.hidden,
             from_checkpoint=model.checkpoint is not None,
             probed=found is not None,
         )
         settings, reasons = chosen.settings, {**reasons, **chosen.reasons}
     sliding = sliding_of(context)
-    if sliding and settings.accumulate == 1:
+    if sliding and settings.gradient_accumulation_steps == 1:
         parts = parts_of_windows(settings.batch_size, sliding.most, sliding.size + 2, replicas)
-        settings = settings.model_copy(update={"accumulate": parts})
+        settings = settings.model_copy(update={"gradient_accumulation_steps": parts})
         most = sliding.most * settings.batch_size // parts
-        reasons["accumulate"] = f"{parts}  (parts of a batch, to save memory: each has up to {most} windows)"
+        reasons["gradient_accumulation_steps"] = (
+            f"{parts}  (parts of a batch, to save memory: each has up to {most} windows)"
+        )
     for name, reason in reasons.items():
         events.emit(events.Note(f"{name} {reason}"))
     return Prepared(settings=settings, context=replace(context, pooling=pooling), probe=found, reasons=reasons)

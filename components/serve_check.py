@@ -85,7 +85,9 @@ def serve_check(model: str | Path, *, name: str, max_ms: float) -> Report:
     except (BertlineError, ServingError, RequestError) as error:
         report.reasons.append(f"it is not served: {' '.join(str(error).split())[:1000]}")
     if report.median_ms is not None and report.median_ms > max_ms:
-        report.reasons.append(f"the median answer took {report.median_ms:.3g} ms, above serve_check.max_ms {max_ms:g}")
+        report.reasons.append(
+            f"the median answer took {report.median_ms:.3g} ms, above serve_check.max_latency_ms {max_ms:g}"
+        )
     report.blessed = not report.reasons
     return report
 

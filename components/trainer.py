@@ -212,7 +212,7 @@ def train_and_export(
         events.emit(events.Note(f"training went on from the checkpoint at step {result.resumed_at}"))
     chosen = Candidate(task, result.model, held_out)
     if fallback_by and has_fallback(task.name, len(columns)):
-        chosen = better_one(chosen, context, result, (*fallback_by, settings.best_by), raw_train_files, raw_files)
+        chosen = better_one(chosen, context, result, (*fallback_by, settings.monitor), raw_train_files, raw_files)
     if task.tune:
         context = replace(context, tuned=task.tune(chosen.model, context, chosen.rows()))
         for what, value in context.tuned.items():
@@ -306,6 +306,13 @@ def make_encoder(model: ModelConfig, vocab_size: int, seed: int) -> Encoder:
         if report.fresh:
             events.emit(events.Note(f"the checkpoint has no {', '.join(report.fresh)}: it starts from scratch"))
         return encoder
-    sizes: dict[str, Any] = model.model_dump(include={"layers", "hidden", "heads", "intermediate"})
-    size = EncoderSize(vocab_size=vocab_size, dropout=model.dropout, attention_dropout=model.dropout, **sizes)
+    size = EncoderSize(
+        vocab_size=vocab_size,
+        layers=model.num_layers or 1,
+        hidden=model.hidden_dim or 1,
+        heads=model.num_heads or 1,
+        intermediate=model.intermediate_dim or 1,
+        dropout=model.dropout,
+        attention_dropout=model.dropout,
+    )
     return Encoder(size, seed=seed)

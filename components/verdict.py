@@ -150,7 +150,9 @@ def judge(
         reasons += _not_beaten(slices[OVERALL], baseline[OVERALL], settings, task)
     for metric, bound in settings.slice_thresholds.items():
         judged = {
-            name: values for name, values in slices.items() if name != OVERALL and values[ROWS] >= settings.min_slice_rows
+            name: values
+            for name, values in slices.items()
+            if name != OVERALL and values[ROWS] >= settings.min_slice_examples
         }
         if math.isnan(slices[OVERALL][metric]):
             if judged and metric not in settings.thresholds:

@@ -78,12 +78,12 @@ def choose(
             rate = 1e-3 if hidden <= 256 else 5e-4
             found["learning_rate"] = rate, f"from scratch, {hidden} wide"
     if evaluated and "epochs" in found:
-        if "keep" in recipe:
-            found["keep"] = "best", f"by {evaluated:,} evaluation examples after each epoch"
-        if "early_stopping" in recipe and found["epochs"][0] > _PATIENCE:
-            found["early_stopping"] = _PATIENCE, "epochs without a better one end the training"
-        if "best_by" in recipe:
-            found["best_by"] = _best_by(task, classes, settings.best_by)
+        if "restore_best" in recipe:
+            found["restore_best"] = True, f"by {evaluated:,} evaluation examples after each epoch"
+        if "early_stopping_patience" in recipe and found["epochs"][0] > _PATIENCE:
+            found["early_stopping_patience"] = _PATIENCE, "epochs without a better one end the training"
+        if "monitor" in recipe:
+            found["monitor"] = _best_by(task, classes, settings.monitor)
     values = {name: value for name, (value, _) in found.items()}
     return Chosen(settings.model_copy(update=values), {name: f"{value}  ({why})" for name, (value, why) in found.items()})
 

@@ -64,8 +64,8 @@ def apply_recipe(raw: dict[str, Any]) -> None:
     if raw.get("task") not in ("pretraining", "translation") and not {"epochs", "recipe"} & given.keys():
         raw["training"] = {**given, "recipe": [name for name in RECIPE if name not in given]}
         judged_by = _first_threshold(raw)
-        if judged_by and "best_by" not in given:
-            raw["training"]["best_by"] = judged_by  # the recipe takes it where it is measured after an epoch
+        if judged_by and "monitor" not in given:
+            raw["training"]["monitor"] = judged_by  # the recipe takes it where it is measured after an epoch
 
 
 def _first_threshold(raw: Mapping[str, Any]) -> str | None:
@@ -76,7 +76,7 @@ def _first_threshold(raw: Mapping[str, Any]) -> str | None:
 
 _OF_TRANSLATION: Mapping[str, Mapping[str, Any]] = {
     "data": {"max_words": 200, "max_word_ratio": 9},
-    "text": {"lower": False, "strip_accents": False, "joined": True},
+    "text": {"lowercase": False, "strip_accents": False, "preserve_whitespace": True},
     "training": {
         "epochs": 20,
         "batch_tokens": 4096,
@@ -85,8 +85,8 @@ _OF_TRANSLATION: Mapping[str, Mapping[str, Any]] = {
         "learning_rate": 1e-3,
         "weight_decay": 0.0,
         "beta_2": 0.98,
-        "keep": "best",
-        "best_by": "bleu",
+        "restore_best": True,
+        "monitor": "bleu",
     },
 }
 
@@ -109,7 +109,7 @@ def apply_task_defaults(raw: dict[str, Any]) -> None:
             split.setdefault("group", "title")
     if raw.get("task") == "pretraining":
         data.setdefault("label", None)
-        text.setdefault("reading", "huggingface")
+        text.setdefault("tokenizer_variant", "huggingface")
         pretraining = raw.get("pretraining")
         phases = pretraining.get("phases") if isinstance(pretraining, dict) else None
         if isinstance(phases, list) and phases and isinstance(phases[-1], dict) and "seq_len" in phases[-1]:
@@ -133,7 +133,7 @@ def checkpoint_text(folder: Path) -> dict[str, Any]:
 
         preset = preset_tokenizer(folder)
         # KerasHub's way of splitting words is its own; the weights were trained with the original's.
-        return {"lower": preset["do_lower_case"]} if preset else {}
+        return {"lowercase": preset["do_lower_case"]} if preset else {}
     try:
         tokenizer = json.loads(path.read_text(encoding="utf-8"))
         given = {key: tokenizer.get(key) for key in ("do_lower_case", "strip_accents", "tokenize_chinese_chars")}
@@ -147,4 +147,4 @@ def checkpoint_text(folder: Path) -> dict[str, Any]:
             f"{path}: tokenize_chinese_chars is false; only BERT's own way, each Chinese character a word, is supported."
         )
     lower = given["do_lower_case"] is not False
-    return {"reading": "huggingface", "lower": lower, "strip_accents": given["strip_accents"]}
+    return {"tokenizer_variant": "huggingface", "lowercase": lower, "strip_accents": given["strip_accents"]}

@@ -60,10 +60,10 @@ def _after_a_push(config: Config, started: Started, summary: Summary) -> Iterato
 def _other_epochs(config: Config, started: Started, summary: Summary) -> Iterator[Step]:
     if longer := _longer(config, started, summary):
         yield longer
-    elif config.training.keep == "last" and "keep" not in config.training.recipe and _rose(summary.eval_losses):
+    elif not config.training.restore_best and "restore_best" not in config.training.recipe and _rose(summary.eval_losses):
         best = summary.eval_losses.index(min(summary.eval_losses)) + 1
         why = f"the evaluation loss was lowest after epoch {best} and has risen since: keep the weights of the best epoch"
-        yield _again(config, started, "training.keep=best"), why
+        yield _again(config, started, "training.restore_best=true"), why
 
 
 def _after_a_refusal(config: Config, started: Started, summary: Summary) -> Iterator[Step]:

@@ -37,7 +37,7 @@ PARAMS = {
     "version.keras": "3.15.1",
     "training.seed": 42,
     "evaluation.slice_thresholds.accuracy": 0.95,
-    "evaluation.min_slice_rows": 50,
+    "evaluation.min_slice_examples": 50,
 }
 
 

@@ -180,13 +180,14 @@ def judge(
     if report["unreadable"]:
         # Whatever the share: the rows after the break were never seen, so nobody can say how many are lost.
         raise BertlineError(report["unreadable"][0])
-    if first_bad and bad > data.max_bad_share * rows:
+    if first_bad and bad > data.max_bad_fraction * rows:
         raise BertlineError(
-            f"{bad:,} of {rows:,} rows ({bad / rows:.1%}) are bad, over data.max_bad_share ({data.max_bad_share:.1%})."
+            f"{bad:,} of {rows:,} examples ({bad / rows:.1%}) are bad, above data.max_bad_fraction"
+            f" ({data.max_bad_fraction:.1%})."
             f" The first is {first_bad['file']}:{first_bad['line']}: {first_bad['reason']}."
-            f" All are in {quarantine}; mend them, or raise data.max_bad_share."
+            f" All are in {quarantine}; fix them, or raise data.max_bad_fraction."
         )
-    counted = f"{rows:,} rows read, {report['excluded']:,} excluded, {bad:,} quarantined"
+    counted = f"{rows:,} examples read, {report['excluded']:,} excluded, {bad:,} quarantined"
     wanted = {"train": "training", "eval": "held-out", **({TEST: TEST} if data.test else {})}
     for split, what in wanted.items():
         if not kept.get(split):
@@ -195,7 +196,7 @@ def judge(
                 *dict.fromkeys((EXCLUDE, *report["left_out"])),
             ]
             remedy = f"check {', '.join(by[:-1])} and {by[-1]}"
-            raise BertlineError(f"No {what} rows are left ({counted}); {remedy}, or give more rows.")
+            raise BertlineError(f"No {what} rows are left ({counted}); {remedy}, or give more examples.")
     if data.label is None or label in ("number", "index", "text"):
         return
     classes = {name: count for split in SPLITS for name, count in report["labels"][split].items()}

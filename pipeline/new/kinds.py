@@ -95,7 +95,7 @@ def _within_reach(
     """
     if simple is None or not has_fallback(task, len(used) - 1):
         return None
-    held_out = len(table.evaluation(used)) or round(len(table.complete(used)) * table.data.split.eval_share)
+    held_out = len(table.evaluation(used)) or round(len(table.complete(used)) * table.data.split.eval_fraction)
     why = f"{simple.told(measure)}, and is pushed where an encoder from scratch is worse"
     return {measure: max(bound, simple.within_reach(held_out))}, why
 
@@ -150,7 +150,7 @@ def _matching(table: Table) -> Guess | None:
     if len(texts) < 2:
         return None
     complete = table.complete(texts)
-    chance = min(1.0, 10 / max(1, len(complete) * table.data.split.eval_share))
+    chance = min(1.0, 10 / max(1, len(complete) * table.data.split.eval_fraction))
     return Guess(
         task="matching",
         why="two texts that belong together a row; each gets a vector of its own",

@@ -123,11 +123,11 @@ def with_encoding(file: InputFile, data: DataConfig) -> DataConfig:
 def _read_well(file: InputFile, data: DataConfig) -> tuple[DataConfig, list[Row], list[BadRow]]:
     """Reads the file by the first settings under which few rows are bad; else by the default ones."""
     data, rows, bad = _decoded(file, with_encoding(file, data))
-    if rows and len(rows[0].values) == 1 or _share(bad, rows, COLUMNS, QUOTES) > data.max_bad_share:
+    if rows and len(rows[0].values) == 1 or _share(bad, rows, COLUMNS, QUOTES) > data.max_bad_fraction:
         for update in _other_delimiters(file.format):
             other = data.model_copy(update=update)
             other_rows, other_bad = _table_sample(file, other)
-            if other_rows and len(other_rows[0].values) > 1 and _share(other_bad, other_rows) <= data.max_bad_share:
+            if other_rows and len(other_rows[0].values) > 1 and _share(other_bad, other_rows) <= data.max_bad_fraction:
                 return other, other_rows, other_bad
     return data, rows, bad
 
@@ -141,7 +141,7 @@ def _decoded(file: InputFile, data: DataConfig) -> tuple[DataConfig, list[Row], 
         rows, bad = _table_sample(file, tried)
         found.append((tried, rows, bad))
         # A header that cannot be decoded makes the whole file unreadable.
-        if _share(bad, rows, ENCODING, UNREADABLE) <= data.max_bad_share:
+        if _share(bad, rows, ENCODING, UNREADABLE) <= data.max_bad_fraction:
             return found[-1]
     return found[0]
 

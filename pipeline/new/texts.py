@@ -49,7 +49,7 @@ def guess_tags(source: Source, file: InputFile, data: DataConfig) -> Guess:
             *source.settings,
             Setting("format", "conll"),
             encoding_setting(data),
-            Setting("tags", "any", f"the letters are {', '.join(letters)}; or name a scheme, as IOB2, to be held to"),
+            Setting("tag_scheme", "any", f"the letters are {', '.join(letters)}; or name a scheme, as IOB2, to be held to"),
             Setting("segment_numbers", numbered or None, "every word ends with a number, as in Weibo NER; it is dropped"),
         ),
         seq_len=room_for(str(row.values["text"]) for row in rows),
@@ -130,7 +130,7 @@ def rows_in(file: InputFile, data: DataConfig) -> tuple[DataConfig, list[Row], l
         tried = data.model_copy(update={"encoding": encoding})
         rows, bad = sample(file, tried)
         found.append((tried, rows, bad))
-        if rows and sum(row.kind == ENCODING for row in bad) <= data.max_bad_share * len(rows):
+        if rows and sum(row.kind == ENCODING for row in bad) <= data.max_bad_fraction * len(rows):
             return tried, rows, bad
     data, rows, bad = found[0]
     if not rows:

@@ -154,7 +154,7 @@ def _bounds(params: Mapping[str, str]) -> Bounds:
     return Bounds(
         thresholds=under("evaluation.thresholds."),
         slice_thresholds=under("evaluation.slice_thresholds."),
-        min_slice_rows=int(params.get("evaluation.min_slice_rows", 0)),
+        min_slice_examples=int(params.get("evaluation.min_slice_examples", 0)),
     )
 
 

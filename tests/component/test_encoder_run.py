@@ -112,7 +112,11 @@ def test_a_run_stands_for_the_folder_that_it_pushed(store, pushed, run_id):
     # All that the steps are given is the same, and so are their cache keys; only the record knows of the run.
     assert config.tracking.encoder_run == run_id and by_path.tracking.encoder_run is None
     assert config.model_copy(update={"tracking": by_path.tracking}) == by_path
-    assert not config.text.lower and config.text.reading == "huggingface" and config.training.learning_rate == 5e-5
+    assert (
+        not config.text.lowercase
+        and config.text.tokenizer_variant == "huggingface"
+        and config.training.learning_rate == 5e-5
+    )
     assert Config.from_json(config.to_json()) == config
 
 

@@ -83,7 +83,7 @@ def exported(files):
             TASK,
             name="films",
             text=TEXT,
-            model=ModelConfig(layers=1, hidden=8, heads=2, intermediate=16),
+            model=ModelConfig(num_layers=1, hidden_dim=8, num_heads=2, intermediate_dim=16),
             settings=TrainingConfig(epochs=1, learning_rate=1e-6, buckets=(24,)),
             pretraining=PretrainingConfig(),
             labels=LABELS,

@@ -57,7 +57,7 @@ def trained(folder, longest, text=TEXT, **training):
     with events.listening(lambda event: heard.append(event.text) if isinstance(event, events.Note) else None):
         result = trainer.train_and_export(
             TASK, name="long", text=text, pretraining=PretrainingConfig(), labels=LABELS, columns={"text": "text"},
-            model=ModelConfig(layers=1, hidden=16, heads=2, intermediate=32, dropout=0.0, pooling="mean"),
+            model=ModelConfig(num_layers=1, hidden_dim=16, num_heads=2, intermediate_dim=32, dropout=0.0, pooling="mean"),
             settings=TrainingConfig(epochs=4, batch_size=16, learning_rate=5e-3, buckets=(8, 16), **training),
             vocab_path=vocab, feature_spec=SPEC, train_files=[str(folder / "train.gz")],
             eval_files=[str(folder / "eval.gz")], raw_files=[str(folder / "raw-eval.gz")], samples=1,
@@ -106,6 +106,6 @@ def test_how_long_texts_are_read_is_chosen_told_and_kept(tmp_path, monkeypatch, 
 
 def _untrained(build, task, settings, phases, eval_rows, *, checkpoint_folder, **rest):
     checkpoint_folder.mkdir()
-    in_windows = settings.accumulate > 1
+    in_windows = settings.gradient_accumulation_steps > 1
     assert max(phases[0].rows.lengths.max(), eval_rows.lengths.max()) <= (17 if in_windows else TEXT.seq_len)
     return trainer.training.TrainingResult(model=build(), steps=0, resumed_at=0, kept_step=0, history=[])

@@ -141,7 +141,7 @@ def test_cost_and_lineage_are_told(whole, reported):
     assert page.row("training")[1] == "200 tokens/s in the mean" and "median 3.5 ms" in page.row("latency")[1]
     assert page.row("size of the exported model")[1] == "17.6 MB" and page.row("machine")[1] == "2 cores"
     assert lineage["commit"] == "c0ffee" and lineage["pushed_digest"] == version(reported.workspace, 2)["pushed_digest"]
-    assert page.row("MLflow run")[1] == reported.whole and page.row("evaluation.min_slice_rows")[1] == "50"
+    assert page.row("MLflow run")[1] == reported.whole and page.row("evaluation.min_slice_examples")[1] == "50"
     assert page.row("page of the data")[1].startswith("data/page.html")
 
 

@@ -168,11 +168,11 @@ def test_a_model_that_is_not_served_well_is_refused_until_it_is(line):
     write_config(line.folder)
     assert line.run().exit_code == 0
     for first in (True, False):
-        result = line.run("--set", "serve_check.max_ms=0.000001")
+        result = line.run("--set", "serve_check.max_latency_ms=0.000001")
         assert result.exit_code == 3 and line.summary["blessed"] is False and line.summary["pushed_version"] is None
         assert line.steps_run() == ["ServeCheck", "Pusher"]
         (reason,) = line.summary["reasons"]
-        assert "above serve_check.max_ms 1e-06" in reason and reason in " ".join(result.output.split())
+        assert "above serve_check.max_latency_ms 1e-06" in reason and reason in " ".join(result.output.split())
         (why,) = reasons(line, "ServeCheck")
         assert "max_ms" in why if first else why == "it refused the last time"
     assert line.run().exit_code == 0 and line.summary["pushed_version"]

@@ -65,7 +65,7 @@ def line(tmp_path_factory):
             "choices": endings,
             "label": "answer",
         },
-        model={"layers": 2, "hidden": 64, "heads": 4, "intermediate": 128, "dropout": 0.0},
+        model={"num_layers": 2, "hidden_dim": 64, "num_heads": 4, "intermediate_dim": 128, "dropout": 0.0},
         training={"epochs": 10, "learning_rate": 0.002, "buckets": [16, 24, 32, 40, 48, 64]},
         evaluation={"thresholds": {"accuracy": 0.9}, "slices": [], "length_slices": [12]},
         **ALONE,

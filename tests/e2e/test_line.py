@@ -110,7 +110,7 @@ def test_mlflow_shows_config_curves_slices_and_confusion_matrix(finished_line):
     client = MlflowClient(f"sqlite:///{finished_line.workspace}/mlflow.db")
     run = client.get_run(summary["mlflow_run_id"])
     assert run.info.status == "FINISHED" and run.data.tags["blessed"] == "true" and run.data.tags["pushed_version"] == "1"
-    assert run.data.params["training.learning_rate"] == "0.005" and run.data.params["model.layers"] == "1"
+    assert run.data.params["training.learning_rate"] == "0.005" and run.data.params["model.num_layers"] == "1"
     losses = client.get_metric_history(run.info.run_id, "train/loss")
     assert [metric.step for metric in losses] == list(range(1, len(losses) + 1)) and len(losses) > 120
     assert len(client.get_metric_history(run.info.run_id, "train/learning_rate")) == len(losses)

@@ -30,7 +30,7 @@ def line(tmp_path_factory):
     write_csv(folder / "reviews.csv", list(reviews()))
     write_config(
         folder,
-        data={"split": {"eval_share": 0.25}},
+        data={"split": {"eval_fraction": 0.25}},
         training={"epochs": 1, "learning_rate": 1e-6},
         evaluation={"must_beat_baselines": True, "thresholds": {"accuracy": 0.8}},
     )

@@ -125,7 +125,7 @@ def test_whole_numbers_are_classes_unless_they_are_many_points(tmp_path):
 @pytest.mark.parametrize("name", ["names.conll", "train.txt", "names.tsv", "names.dev", "names"])
 def test_conll_is_known_by_its_lines_whatever_its_name(tmp_path, name):
     config = config_of(write(tmp_path, name, "-DOCSTART- -X- O\n\n# of a letter\nAda\tB-PER\nwrote\tO\n\n" * 20))
-    assert (config.task, config.data.format, config.data.tags) == ("tagging", "conll", "any")
+    assert (config.task, config.data.format, config.data.tag_scheme) == ("tagging", "conll", "any")
     assert config.evaluation.thresholds == {"f1": 0.3} and not config.data.segment_numbers
 
 

@@ -93,7 +93,7 @@ def test_more_epochs_are_suggested_only_where_the_evaluation_loss_still_fell(her
 
 def test_the_best_epoch_is_suggested_where_the_loss_has_risen(here):
     steps = dict(next_steps(config_of(), Started("c.yaml"), summary_of(eval_losses=RISING)))
-    (why,) = [why for command, why in steps.items() if "training.keep=best" in command]
+    (why,) = [why for command, why in steps.items() if "training.restore_best=true" in command]
     assert "lowest after epoch 2" in why
 
 
@@ -173,7 +173,7 @@ def test_where_the_recipe_has_chosen_the_epochs_more_of_them_are_not_suggested(h
         assert not any("training.epochs" in command for command in commands(chosen, of(eval_losses=FALLING)))
         assert any("training.epochs" in command for command in commands(given, of(eval_losses=FALLING)))
     # It has kept the best of them, too.
-    assert not any("training.keep" in command for command in commands(chosen, summary_of(eval_losses=RISING)))
+    assert not any("training.restore_best" in command for command in commands(chosen, summary_of(eval_losses=RISING)))
 
 
 def test_a_lower_threshold_that_a_baseline_is_above_is_suggested_with_what_it_needs_as_well(here):

@@ -161,16 +161,16 @@ def verdict(*results: KeptRow | BadRow | LeftOut, **settings) -> None:
 
 
 def test_a_few_bad_rows_pass_and_too_many_stop_the_line():
-    verdict(*GOOD, bad(), max_bad_share=0.25)
+    verdict(*GOOD, bad(), max_bad_fraction=0.25)
     with pytest.raises(BertlineError) as error:
-        verdict(*GOOD, bad(), max_bad_share=0.24)
-    for part in ("1 of 4 rows (25.0%)", "24.0%", "a.csv:9: it is wrong", "kept/quarantine.jsonl", "data.max_bad_share"):
+        verdict(*GOOD, bad(), max_bad_fraction=0.24)
+    for part in ("1 of 4 examples (25.0%)", "24.0%", "a.csv:9: it is wrong", "kept/quarantine.jsonl", "data.max_bad_fraction"):
         assert part in str(error.value)
 
 
 def test_a_file_that_broke_off_stops_the_line_whatever_the_share():
     with pytest.raises(BertlineError, match="it is wrong"):
-        verdict(*GOOD, bad(kind="unreadable file"), max_bad_share=1.0)
+        verdict(*GOOD, bad(kind="unreadable file"), max_bad_fraction=1.0)
 
 
 @pytest.mark.parametrize(

@@ -73,19 +73,19 @@ def test_what_is_neither_a_list_nor_a_range_is_refused(write, written):
 
 
 def test_every_setting_of_the_model_and_its_training_may_be_searched():
-    assert {"training.learning_rate", "model.size", "text.seq_len", "pretraining.mask_share"} <= set(searchable())
+    assert {"training.learning_rate", "model.size", "text.seq_len", "pretraining.mask_probability"} <= set(searchable())
     assert not {"training.seed", "data.path", "name"} & set(searchable())
 
 
 def test_a_place_in_a_list_or_a_number_in_a_range_becomes_a_setting():
     space = {
-        "training.lora": (None, 8),
+        "training.lora_rank": (None, 8),
         "training.epochs": RangeConfig(min=1, max=4),
         "training.learning_rate": RangeConfig(min=1e-5, max=2e-4),
     }
-    proposed = {"training.lora": 0, "training.epochs": 3, "training.learning_rate": 0.000123456}
+    proposed = {"training.lora_rank": 0, "training.epochs": 3, "training.learning_rate": 0.000123456}
     assert settings_of(space, proposed) == {
-        "training.lora": None,
+        "training.lora_rank": None,
         "training.epochs": 3,
         "training.learning_rate": 0.000123,
     }
@@ -98,7 +98,7 @@ def test_a_rounded_number_stays_within_its_range():
 
 def test_there_are_as_many_trials_as_settings_differ():
     assert combinations({"training.epochs": (1, 2, 3), "training.batch_size": RangeConfig(min=8, max=9)}) == 6
-    assert combinations({"training.warmup": RangeConfig(min=0, max=0.5)}) == math.inf
+    assert combinations({"training.warmup_ratio": RangeConfig(min=0, max=0.5)}) == math.inf
 
 
 SPACE = {"training.learning_rate": RangeConfig(min=1e-5, max=1e-2, scale="log"), "training.epochs": (2, 3, 4)}
@@ -173,4 +173,4 @@ def test_the_best_settings_are_a_config_that_can_be_read_from_anywhere(write, tm
 
 def test_settings_that_others_follow_from_are_read_anew(write):
     request = Request(write())
-    assert request.config({"model.size": "mini"}).model.hidden == 256 != request.config().model.hidden
+    assert request.config({"model.size": "mini"}).model.hidden_dim == 256 != request.config().model.hidden_dim

@@ -10,7 +10,7 @@ from pipeline.config import EvaluationConfig
 from pipeline.errors import BertlineError
 
 SETTINGS = EvaluationConfig(
-    thresholds={"accuracy": 0.8}, slice_thresholds={"accuracy": 0.7}, min_slice_rows=50, max_drop=0.01
+    thresholds={"accuracy": 0.8}, slice_thresholds={"accuracy": 0.7}, min_slice_examples=50, max_drop=0.01
 )
 
 
@@ -30,7 +30,7 @@ def test_a_refusal_names_metric_value_bound_and_slice():
     assert all(part in reason for part in ("accuracy", "0.7900", "0.8", "all rows"))
 
 
-BOTH_F1 = EvaluationConfig(thresholds={"f1": 0.5, "accuracy": 0.5}, slice_thresholds={"f1": 0.4}, min_slice_rows=10)
+BOTH_F1 = EvaluationConfig(thresholds={"f1": 0.5, "accuracy": 0.5}, slice_thresholds={"f1": 0.4}, min_slice_examples=10)
 
 
 def test_a_threshold_on_an_undefined_metric_refuses_once_and_says_why_and_what_to_do():
