@@ -149,7 +149,7 @@ class PushedHeads:
         """Writes the model without these heads, with everything that the other has. `out` is whole, or not there at all."""
         out = Path(out)
         if out.exists():
-            raise BertlineError(f"{out} is there already; name another folder by --out, or remove it first.")
+            raise BertlineError(f"{out} already exists; name another folder by --out, or remove it first.")
         smaller = prune_model(self.task, self.context, self.model, lost)
         # No format of ALBERT's says which heads are gone, so its encoder stays inside the model.
         task = replace(self.task, heads=None) if self.size.shared_layers else self.task

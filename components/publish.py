@@ -93,7 +93,7 @@ def publish(model_dir: str | Path, destination: str | AnyPath, card: Mapping[str
     """
     model_dir, folder = Path(model_dir), destination_at(destination)
     if not (model_dir / "saved_model.pb").is_file():
-        raise BertlineError(f"{model_dir}: there is no SavedModel here to push; run the Trainer first.")
+        raise BertlineError(f"{model_dir}: no SavedModel here to push; run the Trainer first.")
     if folder.path.is_file():
         raise BertlineError(f"{destination} is a file; set push.destination to a folder.")
     digest = model_digest(model_dir)

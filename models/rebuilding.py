@@ -72,14 +72,14 @@ def rebuild(folder: str | Path) -> Rebuilt:
 
 def _read_card(folder: Path) -> dict[str, Any]:
     if not (folder / "saved_model.pb").is_file():
-        raise BertlineError(f"{folder}: there is no SavedModel here.")
+        raise BertlineError(f"{folder}: no SavedModel here.")
     try:
         card = json.loads((folder / "assets.extra" / "bertline.json").read_text(encoding="utf-8"))
         known = card["task"] in task_names()
     except (OSError, ValueError, KeyError, TypeError):
         raise BertlineError(f"{folder}: it has no card, so no run of this line has exported it.") from None
     if not known:
-        raise BertlineError(f"{folder}: its task is {card['task']}, of which this version of bertline knows nothing.")
+        raise BertlineError(f"{folder}: its task is {card['task']}, which this version of Bertline does not know.")
     return card
 
 

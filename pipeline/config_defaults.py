@@ -29,7 +29,7 @@ def apply_checkpoint_defaults(raw: dict[str, Any]) -> None:
     try:
         checkpoint = model["checkpoint"] = hubs.pinned(checkpoint)  # type: ignore[index]
         copy = Path(storage.at_hand(checkpoint))
-        need_encoder(checkpoint, read_card(copy), "so no training can begin with it")
+        need_encoder(checkpoint, read_card(copy), "so training cannot start from it")
         if (copy / ENCODER).is_dir():  # a model that this line has pre-trained
             copy, checkpoint = copy / ENCODER, storage.join(checkpoint, ENCODER.as_posix())
             model["checkpoint"] = checkpoint  # type: ignore[index]

@@ -34,7 +34,10 @@ def find_lineage(destination: AnyPath, version: int, workspace: str) -> dict[str
         raise BertlineError(f"{destination}: there is no version {version}; there are {known}.")
     card = dict(pushed.card)
     if not card:
-        raise BertlineError(f"{pushed.path}: it has no card, so no run of this line has pushed it, and nothing is known.")
+        raise BertlineError(
+            f"{pushed.path}: no model metadata (assets.extra/bertline.json), so it was not pushed by Bertline"
+            " and its lineage is unknown."
+        )
     uri = store_of(workspace)
     run, problem = find_pushing_run(uri, card.get("mlflow_run_id"), card.get("digest"))
     found = {

@@ -150,12 +150,12 @@ def test_from_python_it_takes_a_line(pushed):
 
 def test_what_cannot_be_explained_is_told_in_a_sentence(pushed, tmp_path):
     for arguments, told in {
-        (tmp_path, "text"): "there is no SavedModel here, nor has a pipeline of that name",
+        (tmp_path, "text"): "no SavedModel here, nor has a pipeline of that name",
         ("s3://bucket/model", "text"): "looked into on this machine; copy its folder here",
         (pushed, " "): "no word in the text that could explain anything",
         (pushed, "film", "--label", "worse"): "the model knows no such class; there are bad, good, plain",
         (pushed, "text", "--second", "more"): "the model reads one text; leave out --second",
-        (pushed, "text", "--choice", "this"): "the model does not choose; leave out --choice",
+        (pushed, "text", "--choice", "this"): "the model does not choose between endings; leave out --choice",
         (pushed, "text", "--attention"): "--attention goes with --json",
         (pushed, "text", "--html", tmp_path / "none" / "why.html"): "name a file in a folder that can be written to",
     }.items():

@@ -166,7 +166,7 @@ def test_who_asks_it_is_told_and_what_needs_an_encoder_refuses_in_one_sentence(e
     plain = {"name": "films", "data": {"path": "x.csv", "label": "label"}, "model": {"checkpoint": folder}}
     config.write_text(yaml.safe_dump({**plain, "evaluation": {"thresholds": {"accuracy": 0.5}}}))
     code, output = command("run", str(config), "--workspace", str(tmp_path / "w"))
-    assert code != 0 and "model.checkpoint: " in output and "so no training can begin with it" in output, output
+    assert code != 0 and "model.checkpoint: " in output and "so training cannot start from it" in output, output
 
 
 class Trained:

@@ -131,7 +131,7 @@ def test_a_pruned_model_can_be_pruned_further(heads, smaller):
 
 
 def test_what_cannot_be_done_is_told(heads, tmp_path):
-    with pytest.raises(BertlineError, match="smaller is there already; name another folder by --out"):
+    with pytest.raises(BertlineError, match="smaller already exists; name another folder by --out"):
         (tmp_path / "smaller").mkdir()
         heads.export(LOST, tmp_path / "smaller")
     with pytest.raises(BertlineError, match="has no metric 'acuracy'; did you mean accuracy"):

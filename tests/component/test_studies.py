@@ -100,7 +100,7 @@ def test_where_no_seed_is_good_enough_nothing_is_pushed(line):
 
 def test_where_no_seed_comes_to_an_end_the_run_fails(line):
     result, summary = seeds(line, [13])
-    assert result.exit_code == 1 and "no seed came to an end. Seed 13: training: the loss is nan" in result.output
+    assert result.exit_code == 1 and "every seed failed. Seed 13: training: the loss is nan" in result.output
     assert summary["status"] == "failed" and summary["failed_step"] == "Trainer"
 
 

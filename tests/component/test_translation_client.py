@@ -224,7 +224,7 @@ def test_a_model_of_an_unknown_task_is_refused_in_one_sentence(folder, tmp_path)
     (tmp_path / "saved_model.pb").touch()
     (tmp_path / "assets.extra" / "bertline.json").write_text('{"task": "summaries"}')
     code, output = predict("--model", str(tmp_path), "a")
-    assert code == 1 and "its task is summaries, of which this version of bertline knows nothing" in output
+    assert code == 1 and "its task is summaries, which this version of Bertline does not know" in output
 
 
 def test_mlflow_gets_a_table_of_translations_and_scores(folder):

@@ -116,7 +116,7 @@ def test_what_is_looked_up_is_recorded_as_the_launcher_of_tfx_records_it(line):
 def test_from_runs_a_step_again_with_all_after_it_and_pushes_no_equal_model_twice(line):
     before = versions(line)
     assert line.run("--from", "Evaluator").exit_code == 0
-    assert line.steps_run() == ["Evaluator", "ServeCheck", "Pusher"] and reasons(line, "Pusher") == ["run again on demand"]
+    assert line.steps_run() == ["Evaluator", "ServeCheck", "Pusher"] and reasons(line, "Pusher") == ["run again on request"]
     assert versions(line) == before and line.summary["pushed_version"] == 1
     assert line.summary["newest_version"] == 2
 

@@ -270,7 +270,7 @@ def test_predict_without_a_model_says_what_to_do(tmp_path):
     nothing = CliRunner().invoke(main, ["predict", "--workspace", str(tmp_path), "text"])
     assert nothing.exit_code == 1 and "`bertline run` does" in nothing.output
     wrong = CliRunner().invoke(main, ["predict", "--model", str(tmp_path), "text"])
-    assert wrong.exit_code == 1 and "there is no SavedModel here" in wrong.output
+    assert wrong.exit_code == 1 and "no SavedModel here" in wrong.output
 
 
 def test_lineage_leads_from_a_version_to_all_that_made_it(finished_line):

@@ -201,7 +201,7 @@ def test_where_every_seed_is_refused_nothing_is_pushed(seeds):
 
 def test_seeds_whose_loss_is_not_finite_are_told(seeds):
     result = seeds.line.run("--set", "seeds=[1, 2]", "--set", "training.weight_decay=1.0e+38")
-    assert result.exit_code == 1 and "no seed came to an end. Seed 1: training: the loss is" in result.output
+    assert result.exit_code == 1 and "every seed failed. Seed 1: training: the loss is" in result.output
     assert seeds.line.summary["status"] == "failed"
     parent = parents(seeds.line, "seeds")[-1]
     assert parent.info.status == "FAILED"

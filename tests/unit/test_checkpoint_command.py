@@ -40,7 +40,7 @@ def test_show_tells_what_a_folder_holds(complete):
     assert found["heads"] == ["classifier"] and found["left_out"] == ["classifier.bias", "classifier.weight"]
     lines = dict(line.split(maxsplit=1) for line in command("show", complete).stdout.splitlines())
     assert lines["parameters"] == f"{count + 27:,}, of which 27 in heads, as F32"
-    assert lines["vocabulary"] == "30 rows, 5 pieces in its file" and lines["heads"] == "classifier"
+    assert lines["vocabulary"] == "30 rows, 5 tokens in its vocab.txt" and lines["heads"] == "classifier"
 
 
 def test_convert_keeps_weights_heads_labels_and_text(complete, tmp_path, tensors):

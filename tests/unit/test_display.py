@@ -32,7 +32,7 @@ def test_of_many_classes_the_worst_are_shown_and_the_rest_is_counted():
     lines = [line for line in shown_of(classes) if "  class " in line]
     assert len(lines) == 5 and [line.split("name ")[1][:2] for line in lines[:5]] == ["00", "01", "02", "03", "04"]
     assert "f1 0.0000  on 20 rows" in lines[0]
-    assert "72 more, of a higher f1, in the report: bertline report --last" in " ".join(" ".join(shown_of(classes)).split())
+    assert "72 more with a higher f1; see bertline report --last" in " ".join(" ".join(shown_of(classes)).split())
 
 
 def test_classes_without_evaluation_examples_take_no_place_among_the_worst():

@@ -58,7 +58,7 @@ def test_every_number_is_there_without_colours():
     assert "60% 3 0.5000" in text and "20% 1 undefined" in text
     assert "heads 5 3" in text and "bytes 4,000,000 3,000,000 0.75×" in text and "rows/second 100.0 125.0 1.25×" in text
     assert "accuracy 0.7500 0.5000 -0.2500 [-0.5000, -0.1250] *" in text and "f1 undefined undefined" in text
-    assert "pushed nothing; --push does so" in text and "MLflow run 0123 in sqlite:///mlflow.db" in text
+    assert "pushed nothing; --push pushes it" in text and "MLflow run 0123 in sqlite:///mlflow.db" in text
 
 
 def test_shades_follow_the_numbers_in_a_terminal():

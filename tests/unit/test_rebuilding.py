@@ -98,7 +98,7 @@ def test_weights_that_do_not_answer_as_the_graph_are_refused(model):
 @pytest.mark.parametrize(
     "change, reason",
     [
-        ({"task": "juggling"}, "its task is juggling, of which this version of bertline knows nothing"),
+        ({"task": "juggling"}, "its task is juggling, which this version of Bertline does not know"),
         ({"task": ["classification"]}, "its task is"),
         ({"model": {}}, "its card does not say how the model is shaped"),
         ({"model": {"size": {"wings": 2}}}, "its card does not say how the model is shaped"),
@@ -113,7 +113,7 @@ def test_a_card_that_is_wrong_is_told(model, change, reason):
 
 
 def test_a_folder_that_is_no_pushed_model_is_told(model, tmp_path):
-    with pytest.raises(BertlineError, match="there is no SavedModel here"):
+    with pytest.raises(BertlineError, match="no SavedModel here"):
         rebuild(tmp_path)
     (model / "variables" / "variables.index").write_bytes(b"nothing")
     with pytest.raises(BertlineError, match="its variables cannot be read"):

@@ -164,7 +164,13 @@ def test_a_few_bad_rows_pass_and_too_many_stop_the_line():
     verdict(*GOOD, bad(), max_bad_fraction=0.25)
     with pytest.raises(BertlineError) as error:
         verdict(*GOOD, bad(), max_bad_fraction=0.24)
-    for part in ("1 of 4 examples (25.0%)", "24.0%", "a.csv:9: it is wrong", "kept/quarantine.jsonl", "data.max_bad_fraction"):
+    for part in (
+        "1 of 4 examples (25.0%)",
+        "24.0%",
+        "a.csv:9: it is wrong",
+        "kept/quarantine.jsonl",
+        "data.max_bad_fraction",
+    ):
         assert part in str(error.value)
 
 

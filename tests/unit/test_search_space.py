@@ -52,7 +52,7 @@ def test_a_space_is_read_as_it_is_written(write):
         ("training.epochs: {min: 1.5, max: 4}", "(received 1.5)"),
         ("training.learning_rate: {min: 1.0e-5, max: 2}", "less than 1 (received 2.0)"),
         ("training.optimizer: [adamw, sgd]", "'adam_reference' or 'lamb' (received 'sgd')"),
-        ("training.optimizer: {min: 1, max: 2}", "is not a number: list its values"),
+        ("training.optimizer: {min: 1, max: 2}", "is not a number; list its values"),
         ("training.seed: [1, 2]", "`seeds` tells how much seeds matter"),
         ("evaluation.max_drop: [0.1]", "only settings of text, model, training, pretraining, translation are"),
         ("training.learning_rate: {min: 2, max: 1}", "min=2 must be below max=1"),
