@@ -81,7 +81,7 @@ def find_pushing_run(uri: str, run_id: str | None, digest: str | None) -> tuple[
                 found = [run for run in found if run.data.tags.get("step.Trainer") == "run"] or list(found)
     except Exception as error:
         first_line = next(iter(str(error).splitlines()), "")
-        return None, f"the MLflow store {shown} cannot be asked: {without_password(first_line)[:200]}"
+        return None, f"the MLflow store {shown} cannot be queried: {without_password(first_line)[:200]}"
     return (found[0], None) if found else (None, f"no run in the MLflow store {shown} has pushed it")
 
 

@@ -79,7 +79,7 @@ class PushedHeads:
         self.folder = Path(folder)
         check_prunable(self.folder)
         if not records:
-            raise BertlineError(f"{self.folder}: there are no held-out rows to judge its heads by; give some by --data.")
+            raise BertlineError(f"{self.folder}: no evaluation examples to measure its heads on; give some by --data.")
         task, self.context, self.model = rebuild(self.folder)
         self.task = as_learned(task, self.context.pretraining)
         self.size = find_encoder(self.model).size
@@ -111,7 +111,7 @@ class PushedHeads:
         if by == "gradient":
             rows = list(self._labelled())
             if not rows:
-                raise BertlineError(f"{self.folder}: none of the rows has a label that it knows, so there is no loss.")
+                raise BertlineError(f"{self.folder}: no example has a known label, so there is no loss.")
             return by_gradient(self.task, self.context, self.model, rows, progress)
         name = self.metric(metric)
         return by_ablation(lambda mask: self._scores(mask)[name], self.size, self.task.metrics[name].better, progress)
@@ -124,7 +124,9 @@ class PushedHeads:
             )
         lost = self._without(importance, keep)
         if not lost:
-            raise BertlineError(f"its {self.size.layers} layers share their heads, and lose them together; keep fewer.")
+            raise BertlineError(
+                f"its {self.size.layers} layers share their heads, so they can only be removed together; keep fewer."
+            )
         return lost
 
     def curve(
@@ -189,7 +191,7 @@ class PushedHeads:
         try:
             asked = [sample.inputs for sample in read_samples(self.folder) if sample.inputs.keys() == set(names)]
         except RequestError as error:
-            raise BertlineError(f"{self.folder}: the requests that it brings along cannot be read: {error}") from None
+            raise BertlineError(f"{self.folder}: its sample requests cannot be read: {error}") from None
         return [{name: _plain(inputs[name][0]) for name in names} for inputs in asked]
 
     def _batches(self, records: Sequence[bytes]) -> Iterator[Tensors]:
@@ -231,8 +233,7 @@ def check_prunable(folder: Path) -> None:
     task = card.get("task")
     if task in task_names() and get_task(task).make_encoder:
         raise BertlineError(
-            f"{folder}: its task is {task}, whose encoder and decoder look at each other; only heads of BERT's encoder can"
-            " be removed."
+            f"{folder}: its task is {task}, with an encoder and a decoder; only heads of BERT's encoder can be removed."
         )
 
 

@@ -28,12 +28,12 @@ def confusion_matrix(verdict: Verdict) -> Figure:
     axes.set_yticks(range(len(counts)), verdict.labels)
     axes.set_xlabel("predicted")
     axes.set_ylabel("true")
-    axes.set_title(f"accuracy {np.trace(counts) / max(1, counts.sum()):.3f} on {counts.sum()} held-out rows")
+    axes.set_title(f"accuracy {np.trace(counts) / max(1, counts.sum()):.3f} on {counts.sum()} evaluation examples")
     return figure
 
 
 def learning_curves(history: Sequence[dict[str, Any]]) -> Figure:
-    """Training loss of each step (and its running mean), held-out loss after each epoch, and the learning rate."""
+    """Training loss of each step (and its running mean), evaluation loss after each epoch, and the learning rate."""
     steps = [record for record in history if "loss" in record]
     epochs = [record for record in history if "eval_loss" in record]
     figure = new_figure(8, 4.5)
@@ -45,7 +45,7 @@ def learning_curves(history: Sequence[dict[str, Any]]) -> Figure:
         window = max(1, len(loss) // 50)
         smooth = np.convolve(loss, np.ones(window) / window, mode="valid")
         axes.plot(at[window - 1 :], smooth, color="tab:blue", label="training loss")
-    axes.plot([r["step"] for r in epochs], [r["eval_loss"] for r in epochs], "o-", color="tab:red", label="held-out loss")
+    axes.plot([r["step"] for r in epochs], [r["eval_loss"] for r in epochs], "o-", color="tab:red", label="evaluation loss")
     axes.set_xlabel("step")
     axes.set_ylabel("loss")
     axes.legend(loc="upper right")
@@ -59,8 +59,8 @@ def timeline(steps: Sequence[Mapping[str, Any]]) -> Figure:
     """How long each step of a line took, from the first at the top; those from the cache are hatched.
 
     Args:
-      steps: `name`, `seconds` and `cached` of each, and `start`, in seconds since the line began; without it, a step began
-        when the one before it had ended.
+      steps: `name`, `seconds` and `cached` of each, and `start`, in seconds since the pipeline started; without
+        it, a step began when the one before it had ended.
     """
     figure = new_figure(8, 1 + 0.32 * max(1, len(steps)))
     axes = figure.add_subplot()
@@ -75,7 +75,7 @@ def timeline(steps: Sequence[Mapping[str, Any]]) -> Figure:
     axes.invert_yaxis()
     axes.margins(x=0.15)
     axes.set_xlim(left=0)
-    axes.set_xlabel("seconds since the line began")
+    axes.set_xlabel("seconds since the pipeline started")
     axes.set_title(f"{sum(step['seconds'] for step in steps):.0f} s in {len(steps)} steps")
     return figure
 

@@ -100,14 +100,14 @@ def prepare(
         others = ", ".join(f"{name} {score:.4f}" for name, score in found.scores.items())
         why = f"best for a linear model on frozen vectors, by {task.linearly.measure}: {others}"
         if found.pooling == PAIR:
-            why += "; each text is read by itself, and their vectors are compared"
+            why += "; each text is encoded by itself, and their vectors are compared"
     pooling = found.pooling if found else given or "pooler"
     if task.linearly and (found or given):
         reasons["pooling"] = f"{pooling}  ({why})"
     if found:
         reasons["probe"] = (
-            f"{task.linearly.measure} {found.scores[pooling]:.4f} on training examples kept apart  ({found.examples:,}"
-            " examples; its head is the beginning, and is kept if nothing beats it)"
+            f"{task.linearly.measure} {found.scores[pooling]:.4f} on training examples set aside  ({found.examples:,}"
+            " examples; training starts from its head, and keeps it if nothing is better)"
         )
     if settings.recipe:
         chosen = choose(

@@ -209,14 +209,14 @@ def train_and_export(
     if not join(settings.devices).is_chief:
         return result
     if result.resumed_at:
-        events.emit(events.Note(f"training went on from the checkpoint at step {result.resumed_at}"))
+        events.emit(events.Note(f"training resumed from the checkpoint at step {result.resumed_at}"))
     chosen = Candidate(task, result.model, held_out)
     if fallback_by and has_fallback(task.name, len(columns)):
         chosen = better_one(chosen, context, result, (*fallback_by, settings.monitor), raw_train_files, raw_files)
     if task.tune:
         context = replace(context, tuned=task.tune(chosen.model, context, chosen.rows()))
         for what, value in context.tuned.items():
-            events.emit(events.Note(f"{what} {value:.4f}, tuned on the held-out rows"))
+            events.emit(events.Note(f"{what} {value:.4f}, tuned on the evaluation examples"))
     card = {
         "pipeline": name,
         "task": task.name,
@@ -262,7 +262,7 @@ def weighed(
     counts = counts_of(task, rows, labels)
     weights = class_weights(setting, counts, labels)
     shown = ", ".join(f"{label} {weight:.3g}" for label, weight in list(zip(labels, weights, strict=True))[:_SHOWN])
-    events.emit(events.Note(f"weights of the classes: {shown}{', …' if len(labels) > _SHOWN else ''}"))
+    events.emit(events.Note(f"class weights: {shown}{', …' if len(labels) > _SHOWN else ''}"))
 
     def prepared(batch: dict[str, tf.Tensor], seed: tf.Tensor) -> dict[str, tf.Tensor]:
         return weigh(prepare(batch, seed) if prepare else batch, tf.constant(weights, tf.float32))  # type: ignore[misc]
@@ -282,7 +282,11 @@ def phases_of(
         chosen = rows.where(rows.targets[PHASE] == number)
         if pretraining.pack:
             packed = pack_rows(chosen, phase.seq_len)
-            events.emit(events.Note(f"{len(chosen):,} examples of up to {phase.seq_len} tokens in {len(packed):,} rows"))
+            events.emit(
+                events.Note(
+                    f"{len(chosen):,} examples of up to {phase.seq_len} tokens packed into {len(packed):,} sequences"
+                )
+            )
             chosen = packed
         phases.append(training.Phase(chosen, settings.model_copy(update=phase.model_dump(exclude={"seq_len"}))))
     return phases

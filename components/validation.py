@@ -53,8 +53,8 @@ def make_schema(
     least = {"class": 2, "tags": 2, "classes": 1}.get(label, 0)
     if data.label and len(classes) < least:
         raise BertlineError(
-            f"The training rows have {f'only the class {classes[0]!r}' if classes else 'no labels'} in column"
-            f" {data.label!r}, and {('one class is', 'two classes are')[least - 1]} the least to learn from; check"
+            f"The training examples have {f'only the class {classes[0]!r}' if classes else 'no labels'} in column"
+            f" {data.label!r}, and at least {('one class is', 'two classes are')[least - 1]} needed; check"
             " data.label and data.split."
         )
     if label == "class":

@@ -231,7 +231,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
                 counts = count_words(self._make_beam_pipeline, train, source.text_keys, text, scratch)
                 pieces = learn_vocabulary(counts, text.vocab_size, text.reserved_tokens, setting=source.setting)
                 which = f" of {source.setting}" if text.separate_vocabularies else ""
-                events.emit(events.Note(f"learned {len(pieces):,} pieces from {len(counts):,} different words{which}"))
+                events.emit(events.Note(f"learned {len(pieces):,} tokens from {len(counts):,} different words{which}"))
             with fileio.open(os.path.join(folder, name), "wb") as file:
                 file.write("".join(f"{piece}\n" for piece in pieces).encode("utf-8"))
 

@@ -87,7 +87,7 @@ class TextEncoder(tf.Module):
                     self.vocab, max_bytes_per_word=self._splitter.max_characters, token_out_type=tf.int32
                 )
         except RuntimeError as error:  # for example when it holds nothing but special pieces
-            raise BertlineError(f"{vocab_path}: no tokenizer can be made of these pieces: {error}") from None
+            raise BertlineError(f"{vocab_path}: no tokenizer can be made from these tokens: {error}") from None
 
     @classmethod
     def from_config(cls, vocab_path: str, text: TextConfig, *, undecided: bool = False) -> TextEncoder:

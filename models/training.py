@@ -147,8 +147,8 @@ def train(
     start = step = checkpoint.restore()
     if devices.summed(start) != start * devices.processes:
         raise BertlineError(
-            f"the processes of this training do not see the same checkpoints; this one goes on from step {start} of"
-            f" {checkpoint_folder}. Give them one workspace that all of them share."
+            f"the processes of this training do not see the same checkpoints; this one resumes from step {start} of"
+            f" {checkpoint_folder}. Give them a shared workspace."
         )
     held_out, recent = checkpoint.held_out, checkpoint.recent
     trained = {variable.path: variable for variable in model.trainable_variables}
@@ -241,7 +241,7 @@ def _check(settings: TrainingConfig, replicas: int, train_rows: inputs.Corpus, e
             else ""
         )
         raise BertlineError(
-            f"training.batch_size={settings.batch_size} cannot be dealt out to {replicas} devices evenly{parts}."
+            f"training.batch_size={settings.batch_size} cannot be distributed evenly over {replicas} devices{parts}."
         )
     if len(train_rows) == 0:
         raise BertlineError("no training example has a usable text and label; see the ingest report of this run.")

@@ -99,7 +99,7 @@ def read_monitoring(path: str | Path) -> str | None:
         return None
     if prometheus.path and not prometheus.path.startswith("/"):
         line = _line(text, "path", prometheus.path)
-        raise BertlineError(f'{path}{line}: the path of a URL begins with a slash; write path: "/{prometheus.path}".')
+        raise BertlineError(f'{path}{line}: the path of a URL starts with a slash; write path: "/{prometheus.path}".')
     return prometheus.path or PROMETHEUS_PATH
 
 

@@ -49,7 +49,7 @@ def _lines(path: str, data: DataConfig) -> Iterator[str]:
 
 def _bad(path: str, data: DataConfig, number: int, line: str) -> BadRow | None:
     if len(line) > MAX_RECORD_CHARS:
-        return bad_row(path, number, TOO_LONG, f"the line is longer than {MAX_RECORD_CHARS:,} characters", line)
+        return bad_row(path, number, TOO_LONG, f"line longer than {MAX_RECORD_CHARS:,} characters", line)
     return check_line(path, data.encoding, number, line)
 
 

@@ -157,11 +157,11 @@ def _tokens_of_span(asked: Answered, begin: int, end: int) -> tuple[int, int, in
 def _pretraining(asked: Answered) -> list[Target]:
     count = int(asked.batch["masked_positions_mask"][0].sum())
     if not count:
-        raise BertlineError("there is no [MASK] in the text; put one where the model is to guess.")
+        raise BertlineError("there is no [MASK] in the text; put one where the model is to predict a token.")
     place = asked.place([f"[MASK] {number}" for number in range(1, count + 1)], "[MASK]") or 0
     piece = int(asked.outputs["guesses"][0, place].argmax())
     if asked.label is not None:
-        piece = known(asked.label, asked.vocab, "the vocabulary has no such piece")
+        piece = known(asked.label, asked.vocab, "the vocabulary has no such token")
     name = f"{asked.vocab[piece]} for [MASK]" + (f" {place + 1}" if count > 1 else "")
     return [Target(name, LOG_ODDS, lambda outputs: log_odds(outputs["guesses"][:, place], piece))]
 

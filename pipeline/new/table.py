@@ -70,11 +70,11 @@ class Table:
         return [
             *self.source.settings,
             Setting("format", data.format),
-            Setting("encoding", data.encoding if data.encoding != "utf-8" else None, "guessed, as the file is not UTF-8"),
+            Setting("encoding", data.encoding if data.encoding != "utf-8" else None, "detected, as the file is not UTF-8"),
             Setting("delimiter", data.delimiter),
             Setting("quotes", data.quotes, "taken for quotes, they do not close"),
             Setting("further_columns", data.further_columns or None, "some lines have more columns than the first"),
-            Setting("columns", list(data.columns) or None, "line 1 looks like a row, not like a header"),
+            Setting("columns", list(data.columns) or None, "line 1 looks like data, not like a header"),
         ]
 
 
@@ -89,7 +89,7 @@ def read_table(source: Source, file: InputFile, data: DataConfig) -> Table:
     columns = tuple(READERS[file.format].columns(file.path, data))
     if not rows:
         reason = f": {bad[0].reason}" if bad else ""
-        raise BertlineError(f"{file.path}: the file has no row that can be read{one_line(reason)}.")
+        raise BertlineError(f"{file.path}: the file has no readable line{one_line(reason)}.")
     values = [row.values for row in rows]
     return Table(source=source, data=data, columns=columns, rows=values, bad=len(bad), lists=lists_in(columns, values))
 

@@ -118,7 +118,7 @@ def guess_documents(source: Source, file: InputFile, data: DataConfig) -> Guess:
             Setting("sentences", data.sentences, f"a line has {sentences:.1f} of them"),
         ),
         bounds={"perplexity": math.ceil(0.8 * perplexity)},
-        why_bounds=f"at most; a guess by how frequent words are has about {perplexity:.0f}",
+        why_bounds=f"at most; predicting by word frequency has about {perplexity:.0f}",
     )
 
 
@@ -144,7 +144,7 @@ def seen_in(rows: Sequence[Row], bad: Sequence[BadRow], what: str, source: Sourc
 
 
 def encoding_setting(data: DataConfig) -> Setting:
-    return Setting("encoding", data.encoding if data.encoding != "utf-8" else None, "guessed, as the file is not UTF-8")
+    return Setting("encoding", data.encoding if data.encoding != "utf-8" else None, "detected, as the file is not UTF-8")
 
 
 def has_both_sides(rows: Sequence[Row], data: DataConfig, group: str | None = None) -> bool:

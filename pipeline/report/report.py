@@ -83,10 +83,10 @@ class _Reading:
             found = read()
         except (BertlineError, ValueError, LookupError, TypeError) as error:
             reason = next(iter(str(error).splitlines()), type(error).__name__)
-            self.note(section, f"What is recorded of it cannot be read: {reason[:200]}")
+            self.note(section, f"The record cannot be read: {reason[:200]}")
             return None
         if found is None:
-            self.note(section, f"Nothing is recorded of it: {_why(self.run)}.")
+            self.note(section, f"Nothing is recorded: {_why(self.run)}.")
         return found
 
     def text(self, name: str) -> str | None:
@@ -106,7 +106,7 @@ def _why(run: Run) -> str:
     """Why a run may lack something, in words that end a sentence."""
     at = f" at the step {run.tags['failed_step']}" if "failed_step" in run.tags else ""
     return {
-        "running": "the run has not come to it yet",
+        "running": "the run has not reached it yet",
         "failed": f"the run failed{at}",
         "interrupted": "the run was interrupted",
     }.get(run.status, "it was recorded by an older version, or elsewhere")

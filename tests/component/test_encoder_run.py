@@ -125,7 +125,7 @@ def test_the_start_of_an_id_is_enough_while_no_other_run_begins_so(store, run_id
     # Two ids with six equal digits do not come about by chance.
     monkeypatch.setattr(encoder_run, "_REFERENCE", re.compile("runs:/([0-9a-f]{0,32})"))
     store.record({})
-    assert "is the start of several runs" in store.refusal("runs:/")
+    assert "matches several runs" in store.refusal("runs:/")
 
 
 def test_a_fine_tuning_records_the_run_that_it_starts_from(store, run_id):
@@ -156,8 +156,12 @@ def test_a_deleted_run_is_not_there(store, pushed):
     ("tags", "reason"),
     [
         (
-            {"status": "succeeded", "blessed": "false", "reasons": "perplexity 90.0000 is above its bound 60 on all rows"},
-            "its model was refused, because perplexity 90.0000 is above its bound 60 on all rows",
+            {
+                "status": "succeeded",
+                "blessed": "false",
+                "reasons": "perplexity 90.0000 is above its threshold 60 on all examples",
+            },
+            "its model was refused, because perplexity 90.0000 is above its threshold 60 on all examples",
         ),
         ({"status": "failed", "blessed": "none"}, "it failed"),
         ({"status": "interrupted", "blessed": "none"}, "it was interrupted"),

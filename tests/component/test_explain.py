@@ -103,7 +103,7 @@ def test_the_command_shades_words_with_and_without_colours_and_gives_json(pushed
     code, plain = call(pushed / "3", text)
     assert code == 0 and plain.startswith("answer  good")
     assert "wonderful(+" in plain and "[12:21]" in plain and "█" in plain and "\x1b" not in plain
-    assert "log-odds +" in plain and "of a text that says nothing" in plain
+    assert "log-odds +" in plain and "for the baseline" in plain
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLORTERM", "truecolor")
     assert "48;2;0;114;178mwonderful" in call(pushed / "3", text)[1]
@@ -168,4 +168,4 @@ def test_a_version_that_was_pushed_before_is_refused(pushed, tmp_path):
     tf.saved_model.save(tf.Module(), str(tmp_path / "1"))
     write_card(tmp_path / "1", read_card(pushed / "3"))
     code, output = call(tmp_path / "1", "text")
-    assert code == 1 and "pushed before models carried what explains them; run the line again" in output
+    assert code == 1 and "without the graphs for explanations; run the pipeline again" in output

@@ -148,7 +148,9 @@ def test_evaluation_examples_that_hold_all_training_texts_stop_the_run_with_the_
 def test_a_class_whose_training_rows_are_all_duplicates_stops_the_run_with_the_reason(tmp_path):
     train = write(tmp_path / "train.csv", [*skewed(20, 0), ("Lost", "lost"), ("lost!", "lost"), ("other", "other")])
     data = DataConfig(train=train, eval=write(tmp_path / "eval.csv", [("lost", "lost"), ("more", "other")]))
-    with pytest.raises(BertlineError, match="Every training row of the class 'lost' has the text of an evaluation example"):
+    with pytest.raises(
+        BertlineError, match="Every training example of the class 'lost' has the text of an evaluation example"
+    ):
         split(tmp_path / "remove", data)
     report, _ = split(tmp_path / "keep", data.model_copy(update={"duplicates": "keep"}))
     assert report["labels"]["train"]["lost"] == 2

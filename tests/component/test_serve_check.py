@@ -83,7 +83,7 @@ def test_a_model_that_does_not_load_is_refused(model):
 def test_damaged_samples_are_refused(model):
     (model / WARM_UP).write_bytes(b"no record of anything")
     report = serve_check(model, name="tiny", max_ms=60_000)
-    assert not report.blessed and "it is not served" in report.reasons[0]
+    assert not report.blessed and "the model cannot be served" in report.reasons[0]
 
 
 @pytest.mark.parametrize("tiny", EVERY, ids=lambda tiny: f"{tiny.task}-{len(tiny.texts)}")

@@ -43,7 +43,7 @@ class StandIn:
                 raise RuntimeError("a step failed") from error  # as it comes out of TFX
         loss = 1 / seed + decay
         metrics = {"cross_entropy": loss, "accuracy": 1 - loss / 2, "rows": 30.0}
-        reasons = [] if loss < self._bound else [f"cross_entropy {loss:.4f} is above its bound"]
+        reasons = [] if loss < self._bound else [f"cross_entropy {loss:.4f} is above its threshold"]
         self.verdict = Verdict(
             blessed=not reasons, reasons=reasons, metrics=metrics, slices={}, confusion=[[14, 1], [2, 13]]
         )

@@ -188,7 +188,7 @@ def test_parts_count_by_the_weights_of_their_rows():
 
 
 def test_parts_have_to_be_equal():
-    with pytest.raises(ValueError, match="batch_size=8 cannot be worked through in 3 equal parts"):
+    with pytest.raises(ValueError, match="batch_size=8 cannot be divided into 3 equal parts"):
         TrainingConfig(batch_size=8, gradient_accumulation_steps=3)
 
 
@@ -227,7 +227,7 @@ def test_a_stopped_training_that_is_taken_up_again_does_not_go_on(stopped):
 
 @pytest.mark.parametrize("option", [{"restore_best": True}, {"early_stopping_patience": 1}], ids=str)
 def test_without_held_out_rows_there_is_no_best(option, tmp_path):
-    with pytest.raises(BertlineError, match="look at held-out rows, and none has a usable"):
+    with pytest.raises(BertlineError, match="need evaluation examples, and none has a usable"):
         train(build, TASK, settings(**option), rows(16), rows(0), checkpoint_folder=tmp_path)
 
 

@@ -153,7 +153,7 @@ def test_label_drift_names_the_class_that_moved_most():
     after = Data(train=[(SHORT, label) for label in ["a"] * 80 + ["b"] * 160 + ["c"] * 160])
     (anomaly,) = after.anomalies(since=before)
     assert anomaly.what == (
-        "the share of class 'a' moved from 50.0% to 20.0% since the last accepted run, by 0.300 where 0.1 is allowed"
+        "the fraction of class 'a' moved from 50.0% to 20.0% since the last accepted run, by 0.300 where 0.1 is allowed"
     )
     assert "validation.label_drift" in anomaly.remedy
 
@@ -167,7 +167,7 @@ def test_length_drift_is_told_in_words_of_text(clean):
 
 def test_drift_of_a_few_rows_says_that_it_may_be_chance(clean):
     (anomaly,) = Data(train=balanced(400), eval=[(text, "pos") for text, _ in balanced(40)]).anomalies(since=clean)
-    assert "with 40 rows it may be chance" in anomaly.what
+    assert "with 40 examples it may be chance" in anomaly.what
 
 
 def test_a_gap_in_the_baseline_is_no_anomaly(clean):

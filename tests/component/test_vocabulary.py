@@ -158,7 +158,7 @@ def test_a_given_vocabulary_is_taken_as_it_is(tmp_path):
 def test_a_faulty_given_vocabulary_stops_the_line(tmp_path):
     given_path = tmp_path / "given.txt"
     given_path.write_text("film\nfilm\n", encoding="utf-8")
-    with pytest.raises(BertlineError, match="given.txt, line 2: 'film' stands on line 1 too"):
+    with pytest.raises(BertlineError, match="given.txt, line 2: 'film' is on line 1 too"):
         run(tmp_path, TextConfig(vocab=str(given_path)))
 
 

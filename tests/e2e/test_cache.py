@@ -158,7 +158,7 @@ def test_a_changed_threshold_judges_again_but_does_not_train_again(line):
     assert result.exit_code == 3 and line.summary["blessed"] is False
     assert "Trainer" not in line.steps_run() and line.steps_run()[0] == "Evaluator"
     (reason,) = line.summary["reasons"]
-    assert "accuracy" in reason and "below its bound 1.5 on all rows" in reason
+    assert "accuracy" in reason and "below its threshold 1.5 on all examples" in reason
     assert line.summary["pushed_version"] is None
 
 
@@ -193,7 +193,7 @@ def test_the_file_for_tfxs_own_command_runs_the_same_line(line, monkeypatch):
     assert line.summary["status"] == "succeeded" and line.summary["mlflow_run_id"] != before
     assert line.steps_run() == []
     monkeypatch.setenv("BERTLINE_CONFIG", str(write_config(line.folder, seeds=[1, 2])))
-    with pytest.raises(BertlineError, match="TFX's own command runs the line once"):
+    with pytest.raises(BertlineError, match="TFX's command runs the pipeline once"):
         local_runner.main()
     write_config(line.folder)
 

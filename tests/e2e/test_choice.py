@@ -155,7 +155,7 @@ def test_a_file_of_rows_with_any_number_of_endings_is_answered(line, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (("the most",), "row 1 has nothing to choose from; give --choice TEXT"),
+        (("the most",), "example 1 has none; give --choice TEXT"),
         (("the most", "--second", "b", "--choice", "c"), "the model reads one text, and row 1 has 2"),
     ],
 )

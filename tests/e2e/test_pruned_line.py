@@ -109,4 +109,4 @@ def test_a_mistake_is_told_at_once(tmp_path):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "saved_model.pb").touch()
     assert "is no numbered version" in told(str(tmp_path / "model"), "--push")
-    assert "is there already; name another folder" in told(str(tmp_path / "model"), "--out", str(tmp_path))
+    assert "already exists; name another folder" in told(str(tmp_path / "model"), "--out", str(tmp_path))

@@ -240,7 +240,7 @@ def test_of_prodigy_only_what_was_accepted_is_an_example(tmp_path):
 def test_of_prodigy_one_accepted_entity_says_nothing_of_the_other_words(tmp_path):
     row = {"text": "Ada wrote.", "spans": [{"start": 0, "end": 3, "label": "PER"}], "answer": "accept"}
     found = labels(lines(tmp_path, row, {**row, "_view_id": "ner"}), "tags", format="prodigy", label="spans")
-    assert found == [("B-PER", "O", "O"), "asked about one entity only (ner in Prodigy)"]
+    assert found == [("B-PER", "O", "O"), "annotated for one entity only (ner in Prodigy)"]
 
 
 def test_of_prodigy_choices_and_single_labels_are_classes(tmp_path):

@@ -211,7 +211,7 @@ def test_phases_decide_how_long_a_text_may_be(write):
         ("pretraining.phases=[{seq_len: 256}, {seq_len: 64}]", "their seq_len must rise"),
         ("pretraining.phases=[{seq_len: 1024}]", "less than or equal to 512"),
         ("pretraining.phases=[{seq_len: 64, epoch: 2}]", "epoch"),
-        ("training.gradient_accumulation_steps=32", "batch_size=16 cannot be worked through in 32 equal parts"),
+        ("training.gradient_accumulation_steps=32", "batch_size=16 cannot be divided into 32 equal parts"),
     ],
 )
 def test_phases_that_cannot_be_are_refused(write, override, expected):
@@ -243,7 +243,7 @@ def test_data_in_the_place_of_a_config_is_told_of_the_command_that_writes_one(tm
         (tmp_path / name).mkdir()
     else:
         (tmp_path / name).write_text('{"data": []}')
-    assert f"and no config; `bertline new {tmp_path / name}` looks at it" in refusal(str(tmp_path / name))
+    assert f"not a config; `bertline new {tmp_path / name}` writes one" in refusal(str(tmp_path / name))
 
 
 def test_a_config_may_be_json(write, tmp_path):

@@ -57,7 +57,7 @@ def test_rows_of_a_query_are_rows_with_texts(url):
 @pytest.mark.parametrize(
     "query, message",
     [
-        ("DELETE FROM tickets", "begins with SELECT or WITH"),
+        ("DELETE FROM tickets", "begin with SELECT or WITH"),
         ("WITH a AS (SELECT 1) DELETE FROM tickets", "readonly|read-only"),
         ("SELECT gone FROM tickets", "no such column: gone"),
         ("SELECT body, body FROM tickets", "two columns are named 'body'"),
@@ -131,7 +131,7 @@ def test_the_password_of_the_environment_reaches_the_driver_and_no_message(monke
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"path": "postgresql://host/x"}, "say it in `query`"),
+        ({"path": "postgresql://host/x"}, "set `query`"),
         ({"path": "a.csv", "query": "SELECT 1"}, "the address of one database"),
         ({"path": "sqlite:///a.db", "query": "SELECT 1", "format": "csv"}, "leave out `format`"),
         ({"path": "sqlite:///a.db", "query": "SELECT 1", "test": "a.csv"}, "no files beside it"),

@@ -208,7 +208,7 @@ def test_what_excel_writes_in_germany_is_read_by_delimiter_and_encoding_together
     [
         ([5] * 40, "seq_len: 16   # tokens; at 1.4 a word, every text fits"),
         ([5] * 39 + [90], "seq_len: 16   # tokens; at 1.4 a word, 1 of 40 texts is longer and cut"),
-        ([5000] * 30 + [9] * 10, "seq_len: 512   # tokens, the most that the model reads; at 1.4 a word, 30 of 40"),
+        ([5000] * 30 + [9] * 10, "seq_len: 512   # tokens, the limit of the model; at 1.4 a word, 30 of 40"),
         ([5000] * 30 + [9] * 10, "\n  long: auto   # begin and end (head_tail) or windows over all of it"),
     ],
 )

@@ -54,7 +54,7 @@ def test_several_classes_a_row_are_found_in_a_column_and_in_a_list(tmp_path):
     assert config.evaluation.thresholds == {"micro_f1": 0.3}
     config = config_of(new_files.several_lists(tmp_path))
     assert (config.data.label, config.data.label_delimiter) == ("moods", ",")
-    assert "any number of 3 classes a row" in comments(new_files.several_lists(tmp_path))
+    assert "any number of 3 classes per example" in comments(new_files.several_lists(tmp_path))
 
 
 def test_choices_are_found_in_columns_and_in_a_list(tmp_path):

@@ -150,7 +150,7 @@ def test_a_file_that_breaks_off_is_told_before_a_model_is_loaded(tmp_path):
     [
         ("none.jsonl", "out.jsonl", "no such file"),
         (".", "out.jsonl", "is no plain file"),
-        ("in.jsonl", "in.jsonl", "--out names the file that is read"),
+        ("in.jsonl", "in.jsonl", "--out is the input file"),
         ("in.jsonl", "no/out.jsonl", "there is no folder"),
         ("in.jsonl", ".", "is a folder"),
     ],

@@ -70,7 +70,7 @@ def test_shades_follow_the_numbers_in_a_terminal():
 def test_a_look_shows_no_smaller_model():
     looked = PruneReport(**{**vars(REPORT), "compared": {}, "folder": None, "lost": {}, "heads_after": None})
     text = "\n".join(lines(looked))
-    assert "The original and the pruned model" not in text and "pushed" not in text and "x: it goes" not in text
+    assert "The original and the pruned model" not in text and "pushed" not in text and "x: removed" not in text
 
 
 def test_a_refusal_names_its_reasons():

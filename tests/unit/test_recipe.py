@@ -61,7 +61,7 @@ def test_what_the_config_gives_is_left_alone_and_the_rest_has_a_reason():
 def test_a_head_that_a_probe_has_learned_is_trained_more_gently_and_never_faster():
     usual, gentle = chosen(hidden=384), chosen(hidden=384, probed=True)
     assert gentle.settings.learning_rate < usual.settings.learning_rate
-    assert "the probe has learned" in gentle.reasons["learning_rate"] and "probe" not in usual.reasons["learning_rate"]
+    assert "the head of the probe" in gentle.reasons["learning_rate"] and "probe" not in usual.reasons["learning_rate"]
     assert chosen(hidden=1024).settings == chosen(hidden=1024, probed=True).settings
 
 

@@ -249,10 +249,10 @@ def test_a_flag_that_nobody_knows_is_an_error(workspace):
     ("flags", "told"),
     [
         (["--workspace=elsewhere"], "no run in elsewhere has pushed a model yet"),
-        (["--model_base_path=nowhere"], "there is no such folder; --model_base_path is the one of a model's numbered"),
+        (["--model_base_path=nowhere"], "no such folder; --model_base_path is the folder of a model's numbered"),
         (["--model_base_path=workspace/models/reviews/3"], "is a model, not the folder of its numbered versions"),
         (["--model_name=a/b"], "--model_name a/b: a name is made of letters, digits"),
-        (["--model_base_path=gs://bucket/m"], "gs://bucket/m: the embedded server reads folders only"),
+        (["--model_base_path=gs://bucket/m"], "gs://bucket/m: the embedded server reads local folders only"),
         (["--port=8501"], "--port and --rest_api_port are both 8501; give each its own"),
         (["--root=elsewhere"], "is not under --root"),
         (["--enable_batching=false", "--batching_parameters_file=b"], "batching is off; add --enable_batching"),

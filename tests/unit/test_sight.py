@@ -60,7 +60,7 @@ def test_notes_and_rows_that_changed_sides_are_on_the_page_of_data():
     data = look(report_of(SPLITS, notes=notes, moved={"eval": 4}), {}, None)
     html = data_page(data, "reviews").html
     assert "metrics of it are uncertain: &lt;b&gt; (1)." in html
-    assert Read(html).row("moved for evaluation, for classes to be split alike")[1] == "4"
+    assert Read(html).row("moved for evaluation, to split classes alike")[1] == "4"
 
 
 def test_what_is_recorded_of_data_is_read_back_as_it_was(data):
@@ -99,7 +99,7 @@ def test_the_page_of_data_shows_rows_labels_lengths_and_anomalies(data):
 @pytest.mark.parametrize(
     ("judgement", "sentence"),
     [
-        (None, "was not looked at for anomalies"),
+        (None, "was not checked for anomalies"),
         ({"anomalies": []}, "No anomalies."),
         ({"anomalies": [ANOMALY, ANOMALY], "refused": True}, "2 anomalies: the pipeline stopped here"),
     ],

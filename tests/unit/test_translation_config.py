@@ -88,7 +88,7 @@ def test_a_checkpoint_is_refused_for_translation_starts_from_scratch(write, chec
     "override, part",
     [
         ("data.label=null", "the parts of their names that differ"),
-        ("data.labels=[a, b]", "data.labels: what is learned to write is no class"),
+        ("data.labels=[a, b]", "data.labels: a translation has no classes"),
         ("data.max_word_ratio=0.5", "data.max_word_ratio"),
         ("data.max_words=0", "data.max_words"),
         ("text.target_vocab=de.txt", "set `separate_vocabularies: true` as well"),
@@ -101,7 +101,7 @@ def test_what_a_translation_cannot_have_is_refused(write, override, part):
 def test_a_table_needs_the_column_of_the_translation_too(write):
     table = TRANSLATION.replace("format: parallel, train: train.en.gz, eval: val.en.gz", "path: pairs.tsv")
     assert load(write(table)).data.label == "de"
-    assert "data.label: name the column of the texts that are to be written" in refusal(write(table), "data.label=null")
+    assert "data.label: name the column of the target texts" in refusal(write(table), "data.label=null")
 
 
 def test_both_vocabularies_are_relative_to_the_config(write, tmp_path):

@@ -137,7 +137,7 @@ def test_where_less_is_better_a_bound_is_an_upper_one():
     bounds = EvaluationConfig(thresholds={"perplexity": 50}, max_drop=0.5)
     assert judge({OVERALL: {"perplexity": 50, "rows": 9}}, {}, bounds, task) == []
     (reason,) = judge({OVERALL: {"perplexity": 50.1, "rows": 9}}, {}, bounds, task)
-    assert "above its bound 50" in reason
+    assert "above its threshold 50" in reason
     pushed = {OVERALL: {"perplexity": 40, "rows": 9}}
     assert judge({OVERALL: {"perplexity": 40.4, "rows": 9}}, pushed, bounds, task) == []
     (reason,) = judge({OVERALL: {"perplexity": 41, "rows": 9}}, pushed, bounds, task)

@@ -45,7 +45,7 @@ class Explaining:
         """
         spec, told = _checked(question)
         if not self._turn.acquire(blocking=False):
-            raise RequestError("RESOURCE_EXHAUSTED", "Another answer is being explained; ask again when that is done.")
+            raise RequestError("RESOURCE_EXHAUSTED", "Another prediction is being explained; try again when that is done.")
         try:
             self._rest_not()
             with manager.lease(spec) as lease:
