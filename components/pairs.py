@@ -165,7 +165,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             make_pairs(self._make_beam_pipeline, documents, output, vocab_path, text, settings, of_split, duplicates)
             count = sum(1 for path in tf.io.gfile.glob(f"{output}/*") for _ in tf.data.TFRecordDataset(path, "GZIP"))
             if not count:
-                raise BertlineError(f"data: the {split} documents hold no word that could be learned from.")
+                raise BertlineError(f"data: the {split} documents contain no word to learn from.")
             events.emit(events.Note(f"{count:,} {split} pairs of sentences"))
         schema = os.path.join(artifact_utils.get_single_uri(output_dict["schema"]), "schema.pbtxt")
         io_utils.write_string_file(schema, text_format.MessageToString(make_schema()))

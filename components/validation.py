@@ -130,7 +130,7 @@ def gate(
     if anomalies and not allow_anomalies:
         raise AnomaliesError(
             f"The data has anomalies, and nothing was trained on it:\n{text}\n"
-            "--allow-anomalies goes on in spite of them and records them with the run.",
+            "--allow-anomalies continues in spite of them, and records them with the run.",
             {**record, "refused": True},
         )
     if anomalies:

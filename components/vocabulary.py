@@ -58,7 +58,7 @@ def learn_vocabulary(
     """
     kept = sorted((word, count) for word, count in counts.items() if len(word) <= MAX_CHARACTERS)
     if not kept:
-        raise BertlineError(f"{setting}: the training texts hold no word, so no vocabulary can be learned from them.")
+        raise BertlineError(f"{setting}: the training texts contain no word, so no vocabulary can be learned from them.")
     first = list(dict.fromkeys((*SPECIAL_PIECES, *reserved)))
     room = size - len(first)
     alphabet = _alphabet(kept)[: min(room, max(MAX_ALPHABET, room // 2))]

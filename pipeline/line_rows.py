@@ -32,7 +32,7 @@ def held_out_records(card: Mapping[str, Any], digest: str, workspace: str | Path
     files = sorted(map(str, found.glob("Split-eval/*")))
     if not files:
         raise BertlineError(
-            f"{found}: the evaluation examples of the pipeline are gone; give a file with examples by --data."
+            f"{found}: the evaluation examples of the pipeline were deleted; give a file with examples by --data."
         )
     return read_records(files, most)
 

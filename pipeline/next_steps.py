@@ -190,7 +190,7 @@ def _example(config: Config, summary: Summary) -> str:
         return '--mask "This is a [MASK]."'
     second = ' --second "Another text."' if len(config.data.text_columns) == 2 and not embed else ""
     choices = ' --choice "One end." --choice "Another end."' if config.data.choices else ""
-    return f'{embed}"A text of yours."{second}{choices}'
+    return f'{embed}"Your text."{second}{choices}'
 
 
 def _asked(texts: Texts, *, alone: bool) -> str:

@@ -211,7 +211,7 @@ def _bad(row: BadRow) -> BertlineError:
 def _check_paths(path: str, out: str) -> None:
     if not Path(path).is_file():
         there = Path(path).exists()
-        remedy = "is no plain file, and it is read twice; save it as one" if there else "no such file; check the path"
+        remedy = "is not a regular file, and it is read twice; save it as one" if there else "no such file; check the path"
         raise BertlineError(f"{path}: {remedy}.")
     if out == STDOUT:
         return

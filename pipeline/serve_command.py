@@ -182,10 +182,14 @@ PORT = click.IntRange(0, 65535)
     help="Threads of TensorFlow. [default: all cores]",
 )
 @click.option(
-    "--tensorflow_intra_op_parallelism", type=click.IntRange(0), metavar="N", default=0, help="Those of one operation."
+    "--tensorflow_intra_op_parallelism", type=click.IntRange(0), metavar="N", default=0, help="Threads of one operation."
 )
 @click.option(
-    "--tensorflow_inter_op_parallelism", type=click.IntRange(0), metavar="N", default=0, help="Those of several at once."
+    "--tensorflow_inter_op_parallelism",
+    type=click.IntRange(0),
+    metavar="N",
+    default=0,
+    help="Threads of parallel operations.",
 )
 @click.option(
     "--grpc_max_threads", type=click.IntRange(1), metavar="N", help="Requests at the same time; more are refused."
@@ -340,8 +344,8 @@ def _threads(flags: Mapping[str, Any]) -> tuple[int, int]:
     intra, inter = flags["tensorflow_intra_op_parallelism"], flags["tensorflow_inter_op_parallelism"]
     if both and intra and inter:
         raise BertlineError(
-            "--tensorflow_session_parallelism stands for --tensorflow_intra_op_parallelism and"
-            " --tensorflow_inter_op_parallelism; leave it out, or them."
+            "--tensorflow_session_parallelism sets --tensorflow_intra_op_parallelism and"
+            " --tensorflow_inter_op_parallelism; leave it out, or these two."
         )
     return (intra, inter) if intra or inter else (both, both)
 

@@ -146,7 +146,7 @@ class Running:
         if code is not None:
             if self.reader:
                 self.reader.join(_LOG_SECONDS)
-            how = f"was ended by signal {-code}" if code < 0 else f"ended by itself, exit code {code}"
+            how = f"was ended by signal {-code}" if code < 0 else f"exited with code {code}"
             raise BertlineError(f"{self.title} {how}.{self._log()}")
 
     def stop(self) -> None:

@@ -43,7 +43,7 @@ def kind_of(signature: Signature) -> Kind[Any]:
     if fitting:
         names = " or ".join("/".join(kind.tasks) or kind.call for kind in fitting)
         raise UnknownKindError(f"its signature {shown}, which may be {names}")
-    raise UnknownKindError(f"its signature {shown}, which is none of a task of this line")
+    raise UnknownKindError(f"its signature {shown}, which belongs to no task of Bertline")
 
 
 def text_keys(kind: Kind[Any], signature: Signature) -> tuple[str, ...]:

@@ -52,7 +52,8 @@ def lost_to(
     return [
         f"{metric} {value:.4f} is {'below' if described.better == 'higher' else 'above'} {limit:.4f} of the baseline"
         f" {best.name} on the same {counted:,} examples, by more than the standard error of the difference, {error:.4f}"
-        f" (paired bootstrap); {_ways_out(task, best.name, long_enough)}, or push anyway with evaluation.must_beat_baselines: false"
+        f" (paired bootstrap); {_ways_out(task, best.name, long_enough)}, or push anyway with"
+        " evaluation.must_beat_baselines: false"
     ]
 
 

@@ -59,9 +59,7 @@ def find(folder: str | Path) -> Found:
     if not folder.is_dir():
         raise BertlineError(f"{folder} is a file; name a checkpoint's folder, or a model that ends in .keras.")
     if (folder / CONFIG).is_file():
-        raise BertlineError(
-            f"{folder} has no {WEIGHTS}, nor {TORCH_WEIGHTS} or {PRESET_WEIGHTS}; fetch the weights too."
-        )
+        raise BertlineError(f"{folder} has no {WEIGHTS}, nor {TORCH_WEIGHTS} or {PRESET_WEIGHTS}; fetch the weights too.")
     if (folder / TF1_CONFIG).is_file():
         raise BertlineError(f"{folder} has no {TF1_WEIGHTS}.index; fetch the weights too.")
     if list(folder.glob("*.index")):

@@ -123,7 +123,9 @@ def _answering(asked: Answered) -> list[Target]:
         begin = passage.find(asked.label)
         end = begin + len(asked.label)
     if begin < 0:
-        raise BertlineError(f"--label {asked.label!r}: the text does not hold it; give a part of it, or '' for no answer.")
+        raise BertlineError(
+            f"--label {asked.label!r}: the text does not contain it; give a part of it, or '' for no answer."
+        )
     start_scores, end_scores = asked.outputs["start"], asked.outputs["end"]
     if begin == end:
         # As in the served answer, the window speaks for none that likes it least.

@@ -114,7 +114,7 @@ def _guess(task: str, folder: Path) -> Guess:
     return Guess(
         task=task,
         why=f"{train} and {held_out} are laid out as its files, and their labels are {kinds}",
-        seen=seen_rows(len(rows), "rows", str(data.train)),
+        seen=seen_rows(len(rows), "examples", str(data.train)),
         data=(Setting("folder", str(folder), f"text: {', '.join(texts)}; label: {data.label}"),),
         seq_len=room_for(" ".join(row.values.get(column) or "" for column in texts) for row in rows),
         bounds=settings["evaluation"]["thresholds"],

@@ -61,7 +61,7 @@ class Table:
     def seen(self) -> str:
         left_out = f", {self.left_out:,} more left out" if self.left_out else ""
         unreadable = f", {self.bad:,} unreadable" if self.bad else ""
-        return f"{seen_rows(len(self.rows), 'rows', self.source.path)}{left_out}{unreadable}"
+        return f"{seen_rows(len(self.rows), 'examples', self.source.path)}{left_out}{unreadable}"
 
     @property
     def settings(self) -> list[Setting]:

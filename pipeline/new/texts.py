@@ -77,7 +77,9 @@ def guess_answers(source: Source, file: InputFile, data: DataConfig) -> Guess:
         data=(
             *source.settings,
             encoding_setting(data),
-            Setting("split", {"group": group} if group != "title" else None, "too few articles to hold whole ones out"),
+            Setting(
+                "split", {"group": group} if group != "title" else None, "too few articles to keep some for evaluation"
+            ),
         ),
         bounds={"f1": round(unanswered + _ANSWERED_AT_RANDOM * (1 - unanswered), 2)},
         why_bounds=f"{unanswered:.0%} of the questions have no answer: never answering reaches {unanswered:.2f}"
@@ -155,7 +157,7 @@ def has_both_sides(rows: Sequence[Row], data: DataConfig, group: str | None = No
 
 def too_few(file: InputFile, found: str, remedy: str = "") -> BertlineError:
     return BertlineError(
-        f"{file.path}: {found}, too few to hold some out; {remedy}name a folder with one file to train on and one to hold"
+        f"{file.path}: {found}, too few to split; {remedy}name a folder with one file to train on and one to hold"
         " out, as train.txt and dev.txt."
     )
 

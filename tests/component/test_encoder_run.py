@@ -186,7 +186,7 @@ def test_a_folder_without_an_encoder_or_with_another_model_or_gone_is_refused(st
     replaced = store.record({**tags_of(pushed), "pushed_digest": "of what was there before"})
     assert f"{pushed.path} is no longer what the run {replaced} has pushed" in store.refusal(f"runs:/{replaced}")
     gone = store.record({**tags_of(pushed), "pushed_path": f"{store.folder}/gone/1"})
-    assert f"{store.folder}/gone/1, which the run {gone} has pushed, is gone" in store.refusal(f"runs:/{gone}")
+    assert f"{store.folder}/gone/1, which the run {gone} has pushed, was deleted" in store.refusal(f"runs:/{gone}")
     unsaid = store.record({"pushed_version": "1"})
     assert f"the record of the run {unsaid} does not say where its model is" in store.refusal(f"runs:/{unsaid}")
 

@@ -74,7 +74,7 @@ def test_repeated_letters_are_joined_without_loss(words):
 
 
 def test_texts_without_words_are_refused():
-    with pytest.raises(BertlineError, match="hold no word"):
+    with pytest.raises(BertlineError, match="contain no word"):
         learn_vocabulary({}, 100)
 
 
@@ -199,7 +199,7 @@ def test_either_of_two_vocabularies_can_be_given(tmp_path):
 
 
 def test_targets_without_words_are_told_by_the_setting_that_names_them(tmp_path):
-    with pytest.raises(BertlineError, match="data.label: the training texts hold no word"):
+    with pytest.raises(BertlineError, match="data.label: the training texts contain no word"):
         run(tmp_path, TextConfig(separate_vocabularies=True), targets=[" "] * len(SENTENCES))
 
 

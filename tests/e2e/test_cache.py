@@ -125,7 +125,7 @@ def test_a_version_that_somebody_removed_is_pushed_again(line):
     assert line.run().exit_code == 0
     shutil.rmtree(line.workspace / "models" / "tiny" / "1")
     assert line.run().exit_code == 0
-    assert line.steps_run() == ["Pusher"] and reasons(line, "Pusher") == ["its last result is gone from the disk"]
+    assert line.steps_run() == ["Pusher"] and reasons(line, "Pusher") == ["its last result was deleted"]
     assert line.summary["pushed_version"] == 3  # numbers only rise
 
 

@@ -274,7 +274,7 @@ def test_new_says_what_was_left_out_and_what_else_is_annotated(tmp_path):
     tasks = [task(annotated(span, (mood, other)[at % 2]), text=f"Ada wrote {at} letters.") for at in range(20)]
     path = studio(tmp_path, *tasks, task(chosen("good", was_cancelled=True)))
     text = write_config(str(path), str(tmp_path / "a.yaml"))
-    assert "20 rows of a.json, 1 more left out; 20 spans that begin or end inside a word" in text
+    assert "20 examples of a.json, 1 more left out; 20 spans that begin or end inside a word" in text
     assert "also annotated: mood" in text and "format: label-studio" in text
     assert describe(str(path), task="classification").task == "classification"
 

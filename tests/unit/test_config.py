@@ -138,7 +138,7 @@ def test_what_the_user_says_of_the_text_stands_above_what_the_checkpoint_says(wr
         path.touch()
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": false, "strip_accents": false}')
     cased = write(MINIMAL + "model: {checkpoint: encoder}\n")
-    assert (load(cased).text.lower, load(cased).text.strip_accents) == (False, False)
+    assert (load(cased).text.lowercase, load(cased).text.strip_accents) == (False, False)
     mine = {"lowercase": True, "strip_accents": True, "tokenizer_variant": "original", "vocab": str(tmp_path / "mine.txt")}
     chosen = load(write(MINIMAL + f"model: {{checkpoint: encoder}}\ntext: {json.dumps(mine)}\n"), ["text.lowercase=true"])
     assert chosen.text.model_dump(include=set(mine)) == mine

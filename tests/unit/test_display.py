@@ -24,7 +24,7 @@ def test_the_rows_to_test_and_what_the_model_reaches_on_them_are_shown():
     test = {"f1": {"value": 0.75, "low": 0.5, "high": 1.0}}
     summary = Summary(name="x", task="classification", metrics={"f1": 0.8}, test=test, rows={"read": 9, "test": 4})
     lines = [" ".join(line.split()) for line in shown(summary)]
-    assert "test f1 0.7500 (0.5000 to 1.0000)" in lines and any("0 held out, 4 for test," in line for line in lines)
+    assert "test f1 0.7500 (0.5000 to 1.0000)" in lines and any("0 for evaluation, 4 for test," in line for line in lines)
 
 
 def test_of_many_classes_the_worst_are_shown_and_the_rest_is_counted():

@@ -42,7 +42,7 @@ def test_every_kind_is_told_by_its_file_alone(tmp_path, kind):
 @pytest.mark.parametrize("kind", list(new_files.KINDS))
 def test_task_and_bound_have_a_reason(tmp_path, kind):
     lines = comments(new_files.KINDS[kind][0](tmp_path)).splitlines()
-    assert lines[0].startswith("# Guessed from ")
+    assert lines[0].startswith("# Inferred from ")
     for begin in ("task: ", ("  size: ", "  checkpoint: "), "  thresholds: "):
         (line,) = [line for line in lines if line.startswith(begin)]
         assert "   # " in line
@@ -63,7 +63,7 @@ def test_choices_are_found_in_columns_and_in_a_list(tmp_path):
     assert config.evaluation.thresholds == {"accuracy": 0.4} and config.data.first_choice == 0
     config = config_of(new_files.lists(tmp_path))
     assert (config.data.text, config.data.choices, config.data.label) == ("question", "choices", "answer")
-    assert "each row has 2 to 3 texts" in comments(new_files.lists(tmp_path))
+    assert "each example has 2 to 3 texts" in comments(new_files.lists(tmp_path))
 
 
 @pytest.mark.parametrize(

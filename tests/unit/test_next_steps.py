@@ -137,7 +137,7 @@ def test_a_threshold_that_no_learning_is_needed_for_is_not_suggested(here):
     steps = next_steps(config_of(), Started("c.yaml"), summary)
     assert not any("thresholds.accuracy" in command for command, _ in steps)
     told = [why for command, why in steps if not command]
-    assert told[0] == "more labelled examples: 80 are few to train on" and "always answering 'a'" in told[1]
+    assert told[0] == "more labelled examples: 80 are few to train on" and "always predicting 'a'" in told[1]
 
 
 def test_a_metric_that_says_no_more_than_the_majority_gets_no_lower_threshold(here):

@@ -120,7 +120,7 @@ def test_an_empty_file_beside_a_full_one_is_told_before_anything_starts(tmp_path
     with pytest.raises(BertlineError, match="train.en has 0 lines and .*train.de has 2"):
         check_inputs(parallel(folder / "train.en"))
     written(tmp_path, train_de="")
-    with pytest.raises(BertlineError, match="no rows"):
+    with pytest.raises(BertlineError, match="no examples"):
         check_inputs(parallel(folder / "train.en"))
 
 

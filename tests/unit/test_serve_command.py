@@ -261,7 +261,7 @@ def test_a_flag_that_nobody_knows_is_an_error(workspace):
         (["--ssl_config_file=nowhere"], "nowhere: No such file or directory"),
         (
             [f"--tensorflow_{kind}_parallelism=2" for kind in ("session", "intra_op", "inter_op")],
-            "--tensorflow_session_parallelism stands for",
+            "--tensorflow_session_parallelism sets",
         ),
     ],
 )  # fmt: skip
@@ -281,7 +281,7 @@ def test_a_port_in_use_is_told_before_tensorflow_is_loaded(workspace, flag):
         port = other.getsockname()[1]
         both = {"--port": "0", "--rest_api_port": "0"} | {flag: str(port)}
         told = refused(*(f"{name}={value}" for name, value in both.items()))
-    assert told.endswith(f"{flag} {port}: the port is in use on 127.0.0.1; end what listens there, or give another one.")
+    assert told.endswith(f"{flag} {port}: the port is in use on 127.0.0.1; stop what listens there, or give another one.")
 
 
 def test_an_address_of_another_machine_is_told(workspace):

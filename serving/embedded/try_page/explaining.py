@@ -78,7 +78,7 @@ class Explaining:
             self._end()
             if self._is_stopped:
                 raise RequestError("UNAVAILABLE", "The server is shutting down")
-            raise RequestError("INTERNAL", "What explains answers has ended by itself; perhaps there is too little memory.")
+            raise RequestError("INTERNAL", "The process that explains predictions exited; it may have run out of memory.")
         return json.loads(answer)
 
     def _awaited(self, call: Call) -> str | None:

@@ -234,7 +234,7 @@ def test_what_takes_too_long_is_given_up_and_the_next_is_explained_again():
 
 
 def test_a_process_that_ends_or_refuses_is_told():
-    with pytest.raises(RequestError, match="INTERNAL: What explains answers has ended by itself"):
+    with pytest.raises(RequestError, match="INTERNAL: The process that explains predictions exited"):
         explaining(FAILING).ask(Leased(), QUESTION, Call())
     refusing = explaining('print(\'{"error": "this version was pushed before"}\')\nimport time; time.sleep(600)')
     with pytest.raises(RequestError, match="FAILED_PRECONDITION: this version was pushed before"):
