@@ -193,7 +193,7 @@ def _scores(
 def _errors(rows: HeldOutRows | None) -> tuple[list[dict[str, Any]], list[str]]:
     if rows is None:
         return [], [
-            "The evaluation examples are not recorded: there are no intervals and no examples of mistakes. An older version"
+            "The evaluation examples are not recorded: there are no intervals and no wrong predictions. An older version"
             " kept none, and `tracking.texts: false` leaves them out."
         ]
     try:

@@ -36,7 +36,7 @@ _SIZES = {
 _SECTIONS = {
     "results": "Results",
     "slices": "Slices",
-    "errors": "Mistakes",
+    "errors": "Errors",
     "curves": "Learning curves",
     "data": "Data",
     "model": "Model",
