@@ -28,6 +28,7 @@ from pipeline.summary import Summary
 
 _SHOWN_CLASSES = 12
 _WORST_CLASSES = 5
+_COUNTED = {"rows": "examples"}  # what a verdict counts -> how it is shown
 _PLAIN_SECONDS = 20.0  # how often a line of progress is printed where there is no terminal
 
 
@@ -196,7 +197,7 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
     for name, values in _shown_classes(summary.classes).items():
         scores = "  ".join(f"{score} {_number(values[score])}" for score in ("precision", "recall", "f1"))
         counted = list(values)[-1]
-        yield f"  class {name}", f"{scores}  on {values[counted]:.0f} {counted}"
+        yield f"  class {name}", f"{scores}  on {values[counted]:.0f} {_COUNTED.get(counted, counted)}"
     if len(summary.classes) > _SHOWN_CLASSES:
         measured = sum(map(_is_measured, summary.classes.values()))
         rest, without = max(0, measured - _WORST_CLASSES), len(summary.classes) - measured

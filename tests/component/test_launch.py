@@ -188,7 +188,7 @@ def test_the_binary_tells_its_version(saw, tmp_path):
     other = tmp_path / "other"
     other.write_text("#!/bin/sh\necho who, me?\n")
     other.chmod(0o755)
-    with pytest.raises(BertlineError, match=r"--version tells none \(who, me\?\)"):
+    with pytest.raises(BertlineError, match=r"--version prints none \(who, me\?\)"):
         probe_version(other)
     with pytest.raises(BertlineError, match="No such file"):
         probe_version(tmp_path / "nowhere")

@@ -193,8 +193,8 @@ def test_a_file_is_found_by_the_column_of_the_training_files(folder, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["--sample", "--align"], "--align and --sample ask for different things"),
-        (["--n-best", "2", "--mask"], "--mask and --n-best ask for different things"),
+        (["--sample", "--align"], "--align and --sample exclude each other"),
+        (["--n-best", "2", "--mask"], "--mask and --n-best exclude each other"),
         (["--temperature", "0.5"], "--temperature goes with --sample"),
         (["--align", "--top-k", "3"], "--top-k goes with --sample"),
         (["--sample", "--temperature", "0"], "temperature is above 0"),

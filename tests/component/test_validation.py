@@ -115,24 +115,24 @@ def test_missing_labels_and_texts_are_counted_with_their_places():
     label, text = Data(train=rows, eval=balanced(40)).anomalies()
     assert label.split == text.split == "train"
     assert label.what == (
-        "missing label in 3 of 1,200 rows (0.25%); the first of 3 in all splits: train.csv:17, train.csv:102, train.csv:202"
+        "missing label in 3 of 1,200 examples (0.25%); the first of 3 in all splits: train.csv:17, train.csv:102, train.csv:202"
     )
-    assert text.what == "empty text in 1 of 1,200 rows (0.08%); the first of 1 in all splits: train.csv:302"
+    assert text.what == "empty text in 1 of 1,200 examples (0.08%); the first of 1 in all splits: train.csv:302"
     assert "data.incomplete: quarantine" in label.remedy
 
 
 def test_a_split_without_any_label_is_told():
     (anomaly,) = Data(train=balanced(40), eval=[(SHORT, None)] * 3).anomalies()
     assert (anomaly.split, anomaly.feature) == ("eval", "label")
-    assert "missing label in 3 of 3 rows (100.00%)" in anomaly.what
+    assert "missing label in 3 of 3 examples (100.00%)" in anomaly.what
 
 
 def test_a_mistyped_class_is_told_with_the_nearest_right_one():
     named = DataConfig(train="train.csv", eval="eval.csv", labels=("positive", "negative"))
     rows = [(SHORT, label) for label in ["positive", "negative"] * 20 + ["postive"] * 2 + ["?"]]
     typo, other = Data(named, train=rows).anomalies()
-    assert typo.what == "class 'postive' in 2 of 43 rows is none of the known classes; the nearest is 'positive'"
-    assert other.what == "class '?' in 1 of 43 rows is none of the known classes; they are positive, negative"
+    assert typo.what == "class 'postive' in 2 of 43 examples is not a known class; the nearest is 'positive'"
+    assert other.what == "class '?' in 1 of 43 examples is not a known class; they are positive, negative"
     assert "data.labels" in typo.remedy
 
 
@@ -194,9 +194,9 @@ def test_missing_targets_are_told_once_with_their_places():
     rows = translated(400)
     rows[7] = (SHORT, None)
     (anomaly,) = Data(kind="text", train=rows, eval=translated(40)).anomalies()
-    assert anomaly.what == "missing target text in 1 of 400 rows (0.25%); the first of 1 in all splits: train.csv:9"
+    assert anomaly.what == "missing target text in 1 of 400 examples (0.25%); the first of 1 in all splits: train.csv:9"
     (anomaly,) = Data(kind="text", train=translated(40), eval=[(SHORT, None)] * 3).anomalies()
-    assert (anomaly.split, anomaly.feature) == ("eval", "label") and "in 3 of 3 rows" in anomaly.what
+    assert (anomaly.split, anomaly.feature) == ("eval", "label") and "in 3 of 3 examples" in anomaly.what
 
 
 def test_targets_drift_by_their_lengths_alone():

@@ -127,7 +127,7 @@ def test_mlflow_shows_config_curves_slices_and_confusion_matrix(finished_line):
 
 def test_the_page_of_the_data_is_named_before_the_training_and_kept_with_the_run(finished_line):
     path, printed = finished_line.workspace / "pipelines" / "tiny" / "data.html", finished_line.printed
-    assert 0 < printed.index(str(path)) < printed.index("epoch 1: held-out loss")
+    assert 0 < printed.index(str(path)) < printed.index("epoch 1: evaluation loss")
     page = Read(path.read_text())
     texts, labels = raw_rows(finished_line, "train")
     assert page.row("good")[1].split()[0] == str(labels.count(b"good")) and page.row("for training")[1] == str(len(texts))

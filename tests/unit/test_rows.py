@@ -182,11 +182,11 @@ def test_a_file_that_broke_off_stops_the_line_whatever_the_share():
 @pytest.mark.parametrize(
     "results, part",
     [
-        ([kept("eval", "x"), kept("eval", "y")], "No training rows are left (2 rows read"),
-        ([kept(), kept(label="y"), LeftOut(EXCLUDE)], "No held-out rows are left (3 rows read, 1 excluded"),
+        ([kept("eval", "x"), kept("eval", "y")], "No training examples are left (2 examples read"),
+        ([kept(), kept(label="y"), LeftOut(EXCLUDE)], "No evaluation examples are left (3 examples read, 1 excluded"),
         ([kept("eval"), LeftOut(MAX_WORDS)], "check data.split, data.exclude and data.max_words"),
-        ([kept(), kept(), kept("eval")], "only one class 'x' in 3 rows"),
-        ([kept(label=None), kept("eval", None)], "No label in 2 rows"),
+        ([kept(), kept(), kept("eval")], "only one class 'x' in 3 examples"),
+        ([kept(label=None), kept("eval", None)], "No label in 2 examples"),
     ],
 )
 def test_data_that_nothing_can_be_learned_from_stops_the_line(results, part):

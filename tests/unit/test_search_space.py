@@ -54,7 +54,7 @@ def test_a_space_is_read_as_it_is_written(write):
         ("training.optimizer: [adamw, sgd]", "'adam_reference' or 'lamb' (received 'sgd')"),
         ("training.optimizer: {min: 1, max: 2}", "is not a number; list its values"),
         ("training.seed: [1, 2]", "`seeds` measures how much seeds matter"),
-        ("evaluation.max_drop: [0.1]", "only settings of text, model, training, pretraining, translation are"),
+        ("evaluation.max_drop: [0.1]", "only settings of text, model, training, pretraining, translation can"),
         ("training.learning_rate: {min: 2, max: 1}", "min=2 must be below max=1"),
         ("training.learning_rate: {min: 0, max: 0.1, scale: log}", "min=0 must be above 0"),
     ],

@@ -75,7 +75,7 @@ def test_other_tasks_keep_theirs(write):
     assert load(write(other), ["data.max_words=50"]).data.max_words == 50
     for override in ("data.max_word_ratio=3", "text.separate_vocabularies=true"):
         message = refusal(write(other), override)
-        assert override.partition("=")[0] in message and "classification writes no text" in message
+        assert override.partition("=")[0] in message and "classification generates no text" in message
 
 
 @pytest.mark.parametrize("checkpoint", ["no/such/folder", "runs:/0123456789abcdef"])
