@@ -29,7 +29,7 @@ def newest(store: RunStore, pipeline: str | None = None) -> Run:
     found = store.newest(1, pipeline=pipeline)
     if not found:
         of = f" of {pipeline}" if pipeline else ""
-        raise BertlineError(f"there is no run{of} in the record yet; `bertline run` makes one.")
+        raise BertlineError(f"no run{of} is recorded yet; `bertline run` creates one.")
     return found[0]
 
 

@@ -215,7 +215,7 @@ def test_stock_statistics_read_the_examples_and_new_content_is_read_anew(tmp_pat
 
 def test_the_caller_of_the_line_gets_a_plain_error_and_the_quarantine(tmp_path):
     path = write_rows(tmp_path / "a.csv", extra="bad\n" * 30)
-    with pytest.raises(BertlineError, match="30 of 90 rows"):
+    with pytest.raises(BertlineError, match="30 of 90 examples"):
         run_line(DataConfig(path=str(path)), tmp_path)
     assert len((tmp_path / "keep" / "bad.jsonl").read_text().splitlines()) == 30
 

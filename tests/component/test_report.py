@@ -249,7 +249,7 @@ def test_the_newest_run_is_reported_to_the_workspace_and_summed_up(reported):
         (("abcd", "--last"), "give one run, or --last"),
         (("the-best",), "is not the id of a run"),
         (("ffffffffff",), "there is no run ffffffffff"),
-        (("--last", "--name", "nothing"), "there is no run of nothing in the record yet"),
+        (("--last", "--name", "nothing"), "no run of nothing is recorded yet"),
     ],
 )
 def test_a_mistake_is_one_sentence(reported, arguments, sentence):

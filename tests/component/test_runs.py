@@ -108,7 +108,7 @@ def test_runs_are_chosen_by_pipeline_by_number_and_with_their_parts(store):
     assert [run["name"] for run in store.tell("runs", "--json", "--all", "--last", "2").json] == ["failed", "part"]
     (newest,) = store.tell("runs", "--json", "--last", "1", "--name", "reviews").json
     assert newest["changed"] == "nothing"  # against one that is not listed
-    assert "there is no run of nothing in the record yet" in store.tell("runs", "--name", "nothing").error
+    assert "no run of nothing is recorded yet" in store.tell("runs", "--name", "nothing").error
     assert "is no name of a pipeline" in store.tell("runs", "--name", "x' OR 1=1").error
 
 
@@ -224,7 +224,7 @@ def test_a_dead_server_is_told_soon_and_without_its_password(tmp_path, monkeypat
         silent.bind(("127.0.0.1", 0))
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://me:secret@127.0.0.1:{silent.getsockname()[1]}")
         told = Told("runs", workspace=tmp_path)
-    assert told.code == 1 and "cannot be asked for runs" in told.error and "secret" not in told.error
+    assert told.code == 1 and "cannot be queried for runs" in told.error and "secret" not in told.error
 
 
 def test_the_pages_of_a_server_are_named_and_not_started(tmp_path, monkeypatch):

@@ -50,7 +50,7 @@ def test_a_tag_that_nobody_trained_on_is_told_with_the_words_that_have_it(tmp_pa
 
 def test_a_sentence_without_tags_is_told(tmp_path):
     _, (anomaly,) = found_in(tmp_path, GOOD, [*GOOD, ("a b c", None)])
-    assert anomaly.what.startswith("missing label in 1 of 41 rows")
+    assert anomaly.what.startswith("missing label in 1 of 41 examples")
 
 
 def test_named_tags_are_taken_as_they_are_and_checked(tmp_path):

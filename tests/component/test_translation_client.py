@@ -106,10 +106,10 @@ def test_both_clients_have_the_same_calls_and_answers(client, address):
 
 
 def test_a_call_that_the_model_does_not_know_names_the_one_that_it_does(client, address):
-    with pytest.raises(ServingError, match="no answer to classify; ask it by translate"):
+    with pytest.raises(ServingError, match="not a response to classify; use translate"):
         client.classify("a")
     with Client(address, "classes", timeout=60.0) as classes:
-        with pytest.raises(ServingError, match="no answer to translate; ask it by classify"):
+        with pytest.raises(ServingError, match="not a response to translate; use classify"):
             classes.translate("a")
         with pytest.raises(ServingError, match="sample"):
             classes.translate("a", sample=Sampling())

@@ -115,7 +115,8 @@ def test_missing_labels_and_texts_are_counted_with_their_places():
     label, text = Data(train=rows, eval=balanced(40)).anomalies()
     assert label.split == text.split == "train"
     assert label.what == (
-        "missing label in 3 of 1,200 examples (0.25%); the first of 3 in all splits: train.csv:17, train.csv:102, train.csv:202"
+        "missing label in 3 of 1,200 examples (0.25%);"
+        " the first of 3 in all splits: train.csv:17, train.csv:102, train.csv:202"
     )
     assert text.what == "empty text in 1 of 1,200 examples (0.08%); the first of 1 in all splits: train.csv:302"
     assert "data.incomplete: quarantine" in label.remedy
@@ -138,14 +139,14 @@ def test_a_mistyped_class_is_told_with_the_nearest_right_one():
 
 def test_a_class_that_training_never_saw_is_told():
     (anomaly,) = Data(train=balanced(40), eval=[*balanced(10), (SHORT, "mixed")]).anomalies()
-    assert anomaly.split == "eval" and "class 'mixed' in 1 of 11 rows" in anomaly.what
+    assert anomaly.split == "eval" and "class 'mixed' in 1 of 11 examples" in anomaly.what
 
 
 def test_a_wrong_label_column_does_not_fill_the_screen():
     rows = [(SHORT, f"id-{number}") for number in range(100)]
     anomalies = Data(train=balanced(40), eval=rows).anomalies()
     assert len(anomalies) == 11
-    assert anomalies[-1].what == "90 further unknown classes in 90 rows"
+    assert anomalies[-1].what == "90 further unknown classes in 90 examples"
 
 
 def test_label_drift_names_the_class_that_moved_most():

@@ -156,7 +156,7 @@ def test_a_file_of_rows_with_any_number_of_endings_is_answered(line, tmp_path):
     ("arguments", "part"),
     [
         (("the most",), "example 1 has none; give --choice TEXT"),
-        (("the most", "--second", "b", "--choice", "c"), "the model reads one text, and row 1 has 2"),
+        (("the most", "--second", "b", "--choice", "c"), "the model reads one text, and example 1 has 2"),
     ],
 )
 def test_a_question_that_does_not_fit_is_refused_in_one_sentence(line, arguments, part):

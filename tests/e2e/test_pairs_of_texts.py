@@ -105,8 +105,8 @@ def test_predict_takes_pairs_by_option_and_by_tab(line):
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (("one text",), "reads two texts, and row 1 has 1; give both as TEXT --second TEXT"),
-        (("--pairs", "a\tb", "no tab here"), "row 2 has 1"),
+        (("one text",), "reads two texts, and example 1 has 1; give both as TEXT --second TEXT"),
+        (("--pairs", "a\tb", "no tab here"), "example 2 has 1"),
         (("one", "two", "--second", "three"), "there are 2 of TEXTS and 1 of --second"),
     ],
 )

@@ -321,10 +321,10 @@ def test_a_foreign_or_ambiguous_signature_is_told_and_not_guessed(signatures):
     text = {"text": TensorSpec("string", (None,))}
     classified = signatures["classification", ("text",), "serving_default"]
     for inputs, outputs, part in [
-        (text, {"logits": TensorSpec("float32", (None, 2))}, "takes text and gives logits, which is none"),
-        ({"ids": TensorSpec("int64", (None, None))}, classified.outputs, "none of a task"),
-        ({"text": TensorSpec("int64", (None,))}, classified.outputs, "none of a task"),
-        ({"text": TensorSpec("string", (None, None))}, classified.outputs, "none of a task"),
+        (text, {"logits": TensorSpec("float32", (None, 2))}, "takes text and gives logits, which belongs to no task"),
+        ({"ids": TensorSpec("int64", (None, None))}, classified.outputs, "no task of Bertline"),
+        ({"text": TensorSpec("int64", (None,))}, classified.outputs, "no task of Bertline"),
+        ({"text": TensorSpec("string", (None, None))}, classified.outputs, "no task of Bertline"),
         (text, {**classified.outputs, "labels": TensorSpec("string", None)}, "may be classification or multilabel"),
     ]:
         with pytest.raises(UnknownKindError, match=part):
@@ -343,7 +343,7 @@ def test_translations_are_told_by_their_signatures_and_drawn_ones_by_their_numbe
     assert kind_of(Signature({**text, **numbers}, drawn)) is SAMPLED
     assert kind_of(Signature(text, dict.fromkeys(ALIGNED.outputs, TensorSpec("string", None)))) is ALIGNED
     for inputs in (text, {**text, "seed": numbers["seed"]}, {**text, **numbers, "seed": TensorSpec("int32", (None,))}):
-        with pytest.raises(UnknownKindError, match="none of a task"):
+        with pytest.raises(UnknownKindError, match="no task of Bertline"):
             kind_of(Signature(inputs, drawn))
 
 
@@ -390,7 +390,7 @@ def test_a_call_that_does_not_fit_the_model_names_the_one_that_does():
     assert ASKING.read(rows, answers.NUMBER) == [answers.Number(1.5, version=3), answers.Number(2.5, version=3)]
     with pytest.raises(ServingError, match="returns value, which is not a response to classify; use regress"):
         ASKING.read(rows, answers.CLASSIFIED)
-    with pytest.raises(ServingError, match="not one value for each of 3 rows"):
+    with pytest.raises(ServingError, match="not one value for each of 3 examples"):
         ASKING.rows(Answers({"value": np.zeros(2)}), 3)
 
 
