@@ -101,7 +101,7 @@ def call(*arguments):
 def test_the_command_shades_words_with_and_without_colours_and_gives_json(pushed, monkeypatch, tmp_path):
     text = "The film, a wonderful étude of its plot"
     code, plain = call(pushed / "3", text)
-    assert code == 0 and plain.startswith("answer  good")
+    assert code == 0 and plain.startswith("output  good")
     assert "wonderful(+" in plain and "[12:21]" in plain and "█" in plain and "\x1b" not in plain
     assert "log-odds +" in plain and "for the baseline" in plain
     monkeypatch.setenv("FORCE_COLOR", "1")
