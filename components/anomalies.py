@@ -36,7 +36,7 @@ _MEASURED = {  # feature -> what it is, its unit, and the setting that bounds it
 }
 
 _MEASURES = {
-    DriftSkewInfo.Measurement.L_INFTY: "largest change of a share",
+    DriftSkewInfo.Measurement.L_INFTY: "largest change of a fraction",
     DriftSkewInfo.Measurement.JENSEN_SHANNON_DIVERGENCE: "Jensen-Shannon divergence",
 }
 
@@ -100,7 +100,7 @@ def _explain_split(
     previous: DatasetFeatureStatisticsList | None,
 ) -> Iterator[Anomaly]:
     if found.data_missing:
-        yield Anomaly(split, "", "there are no rows", "Name files that have some, or change data.split.")
+        yield Anomaly(split, "", "there are no examples", "Give files that have some, or change data.split.")
         return
     for feature in schema.feature:
         if feature.name == "label" and feature.HasField("string_domain"):  # a label that is a text is no class
@@ -126,19 +126,19 @@ def _unknown_classes(
     counts = {**_label_counts(current), **report["labels"].get(split, {})}
     unknown = sorted(counts.keys() - set(classes), key=lambda name: (-counts[name], name))
     labels, rows = sum(counts.values()), _rows(current)
-    of_all = f"{rows:,} rows" if labels <= rows else f"{labels:,} labels"
+    of_all = f"{rows:,} examples" if labels <= rows else f"{labels:,} labels"
     for name in unknown[:MOST_CLASSES]:
         close = difflib.get_close_matches(name, classes, n=1)
         known = f"the nearest is {close[0]!r}" if close else f"they are {_listed(classes)}"
         yield Anomaly(
             split,
             "label",
-            f"class {name!r} in {counts[name]:,} of {of_all} is none of the known classes; {known}",
-            "Correct the rows, or add the class to data.labels.",
+            f"class {name!r} in {counts[name]:,} of {of_all} is not a known class; {known}",
+            "Correct the examples, or add the class to data.labels.",
         )
     if rest := unknown[MOST_CLASSES:]:
         what = f"{len(rest):,} further unknown classes in {sum(counts[name] for name in rest):,} {of_all.split()[1]}"
-        yield Anomaly(split, "label", what, "So many point to a wrong data.label or data.labels.")
+        yield Anomaly(split, "label", what, "So many suggest a wrong data.label or data.labels.")
 
 
 def _absent(split: str, name: str, current: DatasetFeatureStatisticsList, report: Report) -> Anomaly:
@@ -152,8 +152,8 @@ def _absent(split: str, name: str, current: DatasetFeatureStatisticsList, report
     return Anomaly(
         split,
         name,
-        f"{what} in {lacking:,} of {rows:,} rows ({lacking / rows:.2%}){first}",
-        "Correct the rows, or set data.incomplete: quarantine to leave them out.",
+        f"{what} in {lacking:,} of {rows:,} examples ({lacking / rows:.2%}){first}",
+        "Correct the examples, or set data.incomplete: quarantine to leave them out.",
     )
 
 
@@ -165,7 +165,7 @@ def _label_drift(
     return Anomaly(
         split,
         "label",
-        f"the share of class {moved!r} moved from {before.get(moved, 0):.1%} to {after.get(moved, 0):.1%} since the"
+        f"the fraction of class {moved!r} moved from {before.get(moved, 0):.1%} to {after.get(moved, 0):.1%} since the"
         f" last accepted run, by {measured.value:.3f} where {measured.threshold:g} is allowed"
         f"{_chance(current, previous)}",
         _meant("label_drift"),
@@ -188,11 +188,14 @@ def _number_drift(
 
 def _chance(*samples: DatasetFeatureStatisticsList) -> str:
     rows = min(map(_rows, samples))
-    return f" (with {rows:,} rows it may be chance)" if rows < SMALL_SPLIT else ""
+    return f" (with {rows:,} examples it may be chance)" if rows < SMALL_SPLIT else ""
 
 
 def _meant(bound: str) -> str:
-    return f"If that is right, allow it once, and later runs are compared with this one; or raise validation.{bound}."
+    return (
+        f"If that is intended, allow it once (--allow-anomalies): later runs are compared with this one;"
+        f" or raise validation.{bound}."
+    )
 
 
 def _listed(names: Sequence[str], most: int = 5) -> str:

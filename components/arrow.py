@@ -33,8 +33,8 @@ def open_parquet(source: Any, name: str | Path) -> pq.ParquetFile:
         if _FORBIDDEN not in str(error):
             raise
         raise BertlineError(
-            f"{name}: the file carries pickled Python code in its schema (the extension type {_FORBIDDEN}), which could do"
-            " anything on this machine; nothing of it was run. Have it written anew with plain columns."
+            f"{name}: the file carries pickled Python code in its schema (the extension type {_FORBIDDEN}), which could run"
+            " any code; none was run. Write the file again with plain columns."
         ) from None
     except pa.ArrowException as error:
         raise unreadable(name, error) from None
@@ -43,4 +43,4 @@ def open_parquet(source: Any, name: str | Path) -> pq.ParquetFile:
 def unreadable(name: str | Path, error: Exception) -> BertlineError:
     """The sentence for what Arrow says of a file that is damaged, or no Parquet at all."""
     reason = str(error).strip().splitlines()[0].rstrip(".")
-    return BertlineError(f"{name}: not readable as Parquet: {reason}; check data.format, or write the file anew.")
+    return BertlineError(f"{name}: not readable as Parquet: {reason}; check data.format, or write the file again.")

@@ -42,7 +42,7 @@ def find_run(reference: str, uri: str) -> EncoderRun:
     run_id, tags, task = run.info.run_id, run.data.tags, run.data.params.get("task")
     if not is_task(task) or not get_task(task).model.has("heads"):
         did = f"has the task {task}" if task else "is not one of Bertline"
-        raise BertlineError(f"the run {run_id} {did}; only the task pretraining hands on an encoder.")
+        raise BertlineError(f"the run {run_id} {did}; only the task pretraining exports an encoder.")
     if tags.get("pushed_version", "none") == "none":
         raise BertlineError(f"the run {run_id} has pushed nothing: {_why_nothing(tags)}.")
     if "pushed_path" not in tags:
@@ -51,7 +51,7 @@ def find_run(reference: str, uri: str) -> EncoderRun:
         )
     model = Path(tags["pushed_path"])
     if not model.is_dir():
-        raise BertlineError(f"{model}, which the run {run_id} has pushed, is gone from this machine; run it again.")
+        raise BertlineError(f"{model}, which the run {run_id} has pushed, was deleted from this machine; run it again.")
     if read_card(model).get("digest") != tags.get("pushed_digest"):
         raise BertlineError(f"{model} is no longer what the run {run_id} has pushed there; name a folder instead.")
     if not (model / ENCODER).is_dir():
@@ -82,7 +82,7 @@ def find_pushing_run(uri: str, run_id: str | None, digest: str | None) -> tuple[
                 found = [run for run in found if run.data.tags.get("step.Trainer") == "run"] or list(found)
     except Exception as error:
         first_line = next(iter(str(error).splitlines()), "")
-        return None, f"the MLflow store {shown} cannot be asked: {without_password(first_line)[:200]}"
+        return None, f"the MLflow store {shown} cannot be queried: {without_password(first_line)[:200]}"
     return (found[0], None) if found else (None, f"no run in the MLflow store {shown} has pushed it")
 
 

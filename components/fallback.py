@@ -81,7 +81,7 @@ def better_one(
     lower = metric == "loss" or task.evaluation.metrics[metric].better == "lower"
     ahead = of_encoder - value if lower else value - of_encoder
     if not (ahead > _EQUAL or (math.isnan(of_encoder) and not math.isnan(value))):
-        told = f"fallback {name} is not better: {metric} {value:.4f}, against {of_encoder:.4f} of the encoder"
+        told = f"fallback {name} is not better: {metric} {value:.4f}, the encoder {of_encoder:.4f}"
         events.emit(events.Note(told))
         return trained
     why = f"{metric} {value:.4f} on the evaluation examples, against {of_encoder:.4f} of the encoder trained from scratch"
@@ -99,9 +99,9 @@ def _learned(task: Task, context: Context, files: Sequence[str]) -> TfIdfModel |
         return None
     weights = vocabulary.features * found.outputs
     if weights > MOST_WEIGHTS:
-        why = f"{vocabulary.features:,} features of {found.outputs:,} classes are {weights:,} weights"
+        why = f"{vocabulary.features:,} features of {found.outputs:,} classes have {weights:,} weights"
         name = without_encoder(TF_IDF, task.name)
-        events.emit(events.Note(f"fallback {name} was not tried: {why}, and {MOST_WEIGHTS:,} are exported at the most"))
+        events.emit(events.Note(f"fallback {name} was not tried: {why}, above the limit of {MOST_WEIGHTS:,}"))
         return None
     learned = found.fit(vocabulary.table(texts))
     layer = Linear(*(values.astype(np.float32) for values in learned.layer))

@@ -58,7 +58,7 @@ def heads_kept(report: Mapping[str, Any]) -> Figure:
     if report["heads_after"]:
         axes.axvline(report["heads_after"] / report["heads_before"], color="tab:red", linestyle=":", linewidth=1)
     axes.set_xlim(0, 1.03)
-    axes.set_xlabel(f"share of the {report['heads_before']} heads that is kept, the most important first")
+    axes.set_xlabel(f"fraction of the {report['heads_before']} heads that is kept, the most important first")
     axes.set_ylabel(report["metric"])
-    axes.set_title(f"{report['rows']:,} held-out rows")
+    axes.set_title(f"{report['rows']:,} evaluation examples")
     return figure

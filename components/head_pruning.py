@@ -43,6 +43,7 @@ from models.raw_examples import features_of
 from models.rebuilding import rebuild
 from models.task import Tensors, as_learned, expanded, get_task
 from pipeline.config import nearest, task_names
+from pipeline.config.renamed import current_section
 from pipeline.errors import BertlineError
 from serving.contract import read_card
 from serving.embedded.errors import RequestError
@@ -78,7 +79,7 @@ class PushedHeads:
         self.folder = Path(folder)
         check_prunable(self.folder)
         if not records:
-            raise BertlineError(f"{self.folder}: there are no held-out rows to judge its heads by; give some by --data.")
+            raise BertlineError(f"{self.folder}: no evaluation examples to measure its heads on; give some by --data.")
         task, self.context, self.model = rebuild(self.folder)
         self.task = as_learned(task, self.context.pretraining)
         self.size = find_encoder(self.model).size
@@ -112,7 +113,7 @@ class PushedHeads:
         if by == "gradient":
             rows = list(self._labelled())
             if not rows:
-                raise BertlineError(f"{self.folder}: none of the rows has a label that it knows, so there is no loss.")
+                raise BertlineError(f"{self.folder}: no example has a known label, so there is no loss.")
             return by_gradient(self.task, self.context, self.model, rows, progress)
         name = self.metric(metric)
         return by_ablation(
@@ -127,7 +128,9 @@ class PushedHeads:
             )
         lost = self._without(importance, keep)
         if not lost:
-            raise BertlineError(f"its {self.size.layers} layers share their heads, and lose them together; keep fewer.")
+            raise BertlineError(
+                f"its {self.size.layers} layers share their heads, so they can only be removed together; keep fewer."
+            )
         return lost
 
     def curve(
@@ -152,7 +155,7 @@ class PushedHeads:
         """Writes the model without these heads, with everything that the other has. `out` is whole, or not there at all."""
         out = Path(out)
         if out.exists():
-            raise BertlineError(f"{out} is there already; name another folder by --out, or remove it first.")
+            raise BertlineError(f"{out} already exists; name another folder by --out, or remove it first.")
         smaller = prune_model(self.task, self.context, self.model, lost)
         # No format of ALBERT's says which heads are gone, so its encoder stays inside the model.
         without = replace(self.task.model, heads=None)
@@ -184,7 +187,7 @@ class PushedHeads:
         size = find_encoder(smaller).size
         pruned = {"digest": line_digest(self.folder), "heads": int(present(size).sum()), "of": size.layers * size.heads}
         # What is not said on an older card was the default then, and is what the model was rebuilt by.
-        text = {"lower": True, "strip_accents": None, **kept.get("text", {})}
+        text = {"lowercase": True, "strip_accents": None, **current_section("text", kept.get("text", {}))}
         return {**kept, "text": text, "pruned": pruned}
 
     def _sample_rows(self) -> list[Row]:
@@ -193,7 +196,7 @@ class PushedHeads:
         try:
             asked = [sample.inputs for sample in read_samples(self.folder) if sample.inputs.keys() == set(names)]
         except RequestError as error:
-            raise BertlineError(f"{self.folder}: the requests that it brings along cannot be read: {error}") from None
+            raise BertlineError(f"{self.folder}: its sample requests cannot be read: {error}") from None
         return [{name: _plain(inputs[name][0]) for name in names} for inputs in asked]
 
     def _batches(self, records: Sequence[bytes]) -> Iterator[Tensors]:
@@ -235,8 +238,7 @@ def check_prunable(folder: Path) -> None:
     task = card.get("task")
     if task in task_names() and get_task(task).model.make_encoder:
         raise BertlineError(
-            f"{folder}: its task is {task}, whose encoder and decoder look at each other; only heads of BERT's encoder can"
-            " be removed."
+            f"{folder}: its task is {task}, with an encoder and a decoder; only heads of BERT's encoder can be removed."
         )
 
 

@@ -61,7 +61,7 @@ class MakePairs(beam.DoFn):
         for (phase, seq_len), duplicate in product(self._lengths.items(), range(self._duplicates)):
             generator = random.Random(f"{self._settings.seed}/{shard}/{duplicate}/{seq_len}")
             masks = np.random.default_rng([self._settings.seed, shard, duplicate, seq_len])
-            short_share = self._settings.short_share
+            short_share = self._settings.short_seq_probability
             for index in generator.sample(range(len(documents)), len(documents)):
                 for pair in pairs_of(documents, index, generator, max_tokens=seq_len - 3, short_share=short_share):
                     yield self._example(*pair, phase, masks)
@@ -159,13 +159,13 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         pairs.split_names = artifact_utils.encode_split_names(["train", "eval"])
         lengths = dict(enumerate([phase.seq_len for phase in settings.phases] or [text.seq_len]))
         last = {max(lengths): lengths[max(lengths)]}  # what the finished model is judged by
-        for split, of_split, duplicates in (("train", lengths, settings.duplicates), ("eval", last, 1)):
+        for split, of_split, duplicates in (("train", lengths, settings.dupe_factor), ("eval", last, 1)):
             documents = os.path.join(artifact_utils.get_split_uri(input_dict["examples"], split), "*")
             output = artifact_utils.get_split_uri(output_dict["pairs"], split)
             make_pairs(self._make_beam_pipeline, documents, output, vocab_path, text, settings, of_split, duplicates)
             count = sum(1 for path in tf.io.gfile.glob(f"{output}/*") for _ in tf.data.TFRecordDataset(path, "GZIP"))
             if not count:
-                raise BertlineError(f"data: the {split} documents hold no word that could be learned from.")
+                raise BertlineError(f"data: the {split} documents contain no word to learn from.")
             events.emit(events.Note(f"{count:,} {split} pairs of sentences"))
         schema = os.path.join(artifact_utils.get_single_uri(output_dict["schema"]), "schema.pbtxt")
         io_utils.write_string_file(schema, text_format.MessageToString(make_schema()))

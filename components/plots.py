@@ -28,12 +28,12 @@ def confusion_matrix(verdict: Verdict) -> Figure:
     axes.set_yticks(range(len(counts)), verdict.labels)
     axes.set_xlabel("predicted")
     axes.set_ylabel("true")
-    axes.set_title(f"accuracy {np.trace(counts) / max(1, counts.sum()):.3f} on {counts.sum()} held-out rows")
+    axes.set_title(f"accuracy {np.trace(counts) / max(1, counts.sum()):.3f} on {counts.sum()} evaluation examples")
     return figure
 
 
 def learning_curves(history: Sequence[dict[str, Any]]) -> Figure:
-    """Training loss of each step (and its running mean), held-out loss after each epoch, and the learning rate."""
+    """Training loss of each step (and its running mean), evaluation loss after each epoch, and the learning rate."""
     steps = [record for record in history if "loss" in record]
     epochs = [record for record in history if "eval_loss" in record]
     figure = new_figure(8, 4.5)
@@ -45,7 +45,7 @@ def learning_curves(history: Sequence[dict[str, Any]]) -> Figure:
         window = max(1, len(loss) // 50)
         smooth = np.convolve(loss, np.ones(window) / window, mode="valid")
         axes.plot(at[window - 1 :], smooth, color="tab:blue", label="training loss")
-    axes.plot([r["step"] for r in epochs], [r["eval_loss"] for r in epochs], "o-", color="tab:red", label="held-out loss")
+    axes.plot([r["step"] for r in epochs], [r["eval_loss"] for r in epochs], "o-", color="tab:red", label="evaluation loss")
     axes.set_xlabel("step")
     axes.set_ylabel("loss")
     axes.legend(loc="upper right")

@@ -93,7 +93,7 @@ def publish(model_dir: str | Path, destination: str | AnyPath, card: Mapping[str
     """
     model_dir, folder = Path(model_dir), destination_at(destination)
     if not (model_dir / "saved_model.pb").is_file():
-        raise BertlineError(f"{model_dir}: there is no SavedModel here to push; run the Trainer first.")
+        raise BertlineError(f"{model_dir}: no SavedModel here to push; run the Trainer first.")
     if folder.path.is_file():
         raise BertlineError(f"{destination} is a file; set push.destination to a folder.")
     digest = model_digest(model_dir)
@@ -140,12 +140,12 @@ def roll_back(destination: str | AnyPath, to: int | None = None) -> Rollback:
     """
     folder = destination_at(destination)
     if not pushed_versions(destination) and not withdrawn_versions(destination):
-        raise BertlineError(f"{destination}: there are no versions here; `bertline run` pushes one.")
+        raise BertlineError(f"{destination}: no versions here; `bertline run` pushes one.")
     try:
         with folder.alone():
             return _roll_back(folder, to)
     except OSError as error:
-        raise BertlineError(f"{destination}: the rollback broke off: {error}. Make the folder writable.") from error
+        raise BertlineError(f"{destination}: the rollback failed: {error}. Make the folder writable.") from error
 
 
 def _roll_back(folder: Folder | Bucket, to: int | None) -> Rollback:
@@ -155,8 +155,8 @@ def _roll_back(folder: Folder | Bucket, to: int | None) -> Rollback:
     if to is None:
         if len(there) < 2:
             only = f"version {max(there)} is the only one" if there else "every version is withdrawn"
-            back = f"; --to {max(gone)} brings back one that was withdrawn" if gone else ""
-            raise BertlineError(f"{destination}: {only}, so there is none before it to return to{back}.")
+            back = f"; --to {max(gone)} restores one that was withdrawn" if gone else ""
+            raise BertlineError(f"{destination}: {only}, so there is no previous one{back}.")
         to = sorted(there)[-2]
     elif to not in there and to not in gone:
         known = ", ".join(map(str, sorted({*there, *gone})))

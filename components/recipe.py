@@ -115,14 +115,14 @@ def prepare(
         others = ", ".join(f"{name} {score:.4f}" for name, score in found.scores.items())
         why = f"best for a linear model on frozen vectors, by {linear.measure}: {others}"
         if found.pooling == PAIR:
-            why += "; each text is read by itself, and their vectors are compared"
+            why += "; each text is encoded by itself, and their vectors are compared"
     pooling = found.pooling if found else given or "pooler"
     if linear and (found or given):
         reasons["pooling"] = f"{pooling}  ({why})"
     if linear and found:
         reasons["probe"] = (
-            f"{linear.measure} {found.scores[pooling]:.4f} on training examples kept apart  ({found.examples:,}"
-            " examples; its head is the beginning, and is kept if nothing beats it)"
+            f"{linear.measure} {found.scores[pooling]:.4f} on training examples set aside  ({found.examples:,}"
+            " examples; training starts from its head, and keeps it if nothing is better)"
         )
     if settings.recipe:
         chosen = choose(
@@ -131,19 +131,21 @@ def prepare(
             examples=len(rows),
             evaluated=evaluated,
             classes=len(context.labels),
-            hidden=model.hidden or encoder().size.hidden,
+            hidden=model.hidden_dim or encoder().size.hidden,
             from_checkpoint=model.checkpoint is not None,
             probed=found is not None,
         )
         settings, reasons = chosen.settings, {**reasons, **chosen.reasons}
     sliding = sliding_of(context)
-    if sliding and settings.accumulate == 1:
+    if sliding and settings.gradient_accumulation_steps == 1:
         parts = parts_of_windows(settings.batch_size, sliding.most, sliding.size + 2, replicas)
-        settings = settings.model_copy(update={"accumulate": parts})
+        settings = settings.model_copy(update={"gradient_accumulation_steps": parts})
         most = sliding.most * settings.batch_size // parts
-        reasons["accumulate"] = f"{parts}  (parts of a batch, to save memory: each has up to {most} windows)"
+        reasons["gradient_accumulation_steps"] = (
+            f"{parts}  (parts of a batch, to save memory: each has up to {most} windows)"
+        )
     if sliding and not settings.gradient_checkpointing:
-        at_once = sliding.most * settings.batch_size // (settings.accumulate * replicas)
+        at_once = sliding.most * settings.batch_size // (settings.gradient_accumulation_steps * replicas)
         if keeps_too_much(at_once * (sliding.size + 2), sliding.size + 2, encoder().size):
             settings = settings.model_copy(update={"gradient_checkpointing": True})
             reasons["gradient_checkpointing"] = f"true  ({at_once} windows at once would keep more than memory may have)"
@@ -155,7 +157,7 @@ def prepare(
         probe=found,
         reasons=reasons,
         # Of windows an epoch takes minutes. Short texts are trained on: in seconds, the loss may still become less.
-        ends_at_best=sliding is not None and settings.keep == "best" and {"epochs", "keep"} <= set(settings.recipe),
+        ends_at_best=sliding is not None and settings.restore_best and {"epochs", "restore_best"} <= set(settings.recipe),
     )
 
 

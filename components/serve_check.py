@@ -82,9 +82,11 @@ def serve_check(model: str | Path, *, name: str, max_ms: float) -> Report:
             with Client(f"127.0.0.1:{server.port}", name, timeout=_ANSWER_SECONDS, retries=0) as client:
                 _ask(client, samples, report)
     except (BertlineError, ServingError, RequestError) as error:
-        report.reasons.append(f"it is not served: {' '.join(str(error).split())[:1000]}")
+        report.reasons.append(f"the model cannot be served: {' '.join(str(error).split())[:1000]}")
     if report.median_ms is not None and report.median_ms > max_ms:
-        report.reasons.append(f"the median answer took {report.median_ms:.3g} ms, above serve_check.max_ms {max_ms:g}")
+        report.reasons.append(
+            f"the median latency is {report.median_ms:.3g} ms, above serve_check.max_latency_ms {max_ms:g}"
+        )
     report.blessed = not report.reasons
     return report
 
@@ -109,17 +111,17 @@ def read_samples(model: str | Path) -> list[Sample]:
 def differences(expected: Mapping[str, np.ndarray], given: Mapping[str, np.ndarray]) -> tuple[list[str], float]:
     """Every output that is not as expected, as a sentence; and the largest difference of a number."""
     if expected.keys() != given.keys():
-        return [f"the outputs are {', '.join(sorted(given))} in place of {', '.join(sorted(expected))}"], 0.0
+        return [f"the outputs are {', '.join(sorted(given))} instead of {', '.join(sorted(expected))}"], 0.0
     reasons, largest = [], 0.0
     for name, wanted in expected.items():
         found = given[name]
         if wanted.shape != found.shape or (wanted.dtype == object) != (found.dtype == object):
-            reasons.append(f"{name} is {found.dtype}{list(found.shape)} in place of {wanted.dtype}{list(wanted.shape)}")
+            reasons.append(f"{name} is {found.dtype}{list(found.shape)} instead of {wanted.dtype}{list(wanted.shape)}")
         elif wanted.dtype == object:
             wrong = np.flatnonzero(wanted.ravel() != found.ravel())
             if wrong.size:
                 was, now = (array.ravel()[wrong[0]].decode(errors="replace") for array in (wanted, found))
-                reasons.append(f"{name} is {now!r:.80} in place of {was!r:.80}")
+                reasons.append(f"{name} is {now!r:.80} instead of {was!r:.80}")
         else:
             was, now = wanted.astype(np.float64), found.astype(np.float64)
             alike = (was == now) | (np.isnan(was) & np.isnan(now))

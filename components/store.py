@@ -80,7 +80,7 @@ def asking(uri: str, what: str) -> Iterator[Any]:
             raise
         first_line = next(iter(str(error).splitlines()), "")
         raise BertlineError(
-            f"the MLflow store {shown} cannot be asked for {what}: {type(error).__name__}:"
+            f"the MLflow store {shown} cannot be queried for {what}: {type(error).__name__}:"
             f" {without_password(first_line)[:200]}"
         ) from None
 
@@ -168,7 +168,7 @@ def only_match(client: Any, run_id: str, uri: str) -> Any:
     if not found:
         raise BertlineError(f"there is no run {run_id} in the MLflow store {shown}; tracking.uri names another store.")
     if len(found) > 1:
-        raise BertlineError(f"{run_id} is the start of several runs in the MLflow store {shown}; write more of the id.")
+        raise BertlineError(f"{run_id} matches several runs in the MLflow store {shown}; give more of the id.")
     return found[0]
 
 

@@ -228,18 +228,18 @@ def train_and_export(task: Task, given: Given, examples: Examples, out: Out) -> 
     if not join(settings.devices).is_chief:
         return result
     if result.resumed_at:
-        events.emit(events.Note(f"training went on from the checkpoint at step {result.resumed_at}"))
+        events.emit(events.Note(f"training resumed from the checkpoint at step {result.resumed_at}"))
     if result.unbeatable:
         prepared = prepared.ended(result.kept_step, len(eval_rows))
     chosen = Candidate(task, result.model, held_out)
     if given.fallback_by and has_fallback(task.name, len(columns)):
         chosen = better_one(
-            chosen, context, result, (*given.fallback_by, settings.best_by), examples.raw_train, examples.raw_evaluation
+            chosen, context, result, (*given.fallback_by, settings.monitor), examples.raw_train, examples.raw_evaluation
         )
     if task.evaluation.tune:
         context = replace(context, tuned=task.evaluation.tune(task, chosen.model, context, chosen.rows()))
         for what, value in context.tuned.items():
-            events.emit(events.Note(f"{what} {value:.4f}, tuned on the held-out rows"))
+            events.emit(events.Note(f"{what} {value:.4f}, tuned on the evaluation examples"))
     card = {
         "pipeline": given.name,
         "task": task.name,
@@ -295,7 +295,7 @@ def weighed(
     counts = counts_of(task, rows, labels)
     weights = class_weights(setting, counts, labels)
     shown = ", ".join(f"{label} {weight:.3g}" for label, weight in list(zip(labels, weights, strict=True))[:_SHOWN])
-    events.emit(events.Note(f"weights of the classes: {shown}{', …' if len(labels) > _SHOWN else ''}"))
+    events.emit(events.Note(f"class weights: {shown}{', …' if len(labels) > _SHOWN else ''}"))
 
     def prepared(batch: dict[str, tf.Tensor], seed: tf.Tensor) -> dict[str, tf.Tensor]:
         return weigh(prepare(batch, seed) if prepare else batch, tf.constant(weights, tf.float32))  # type: ignore[misc]
@@ -315,7 +315,11 @@ def phases_of(
         chosen = rows.where(rows.targets[PHASE] == number)
         if pretraining.pack:
             packed = pack_rows(chosen, phase.seq_len)
-            events.emit(events.Note(f"{len(chosen):,} examples of up to {phase.seq_len} tokens in {len(packed):,} rows"))
+            events.emit(
+                events.Note(
+                    f"{len(chosen):,} examples of up to {phase.seq_len} tokens packed into {len(packed):,} sequences"
+                )
+            )
             chosen = packed
         phases.append(training.Phase(chosen, settings.model_copy(update=phase.model_dump(exclude={"seq_len"}))))
     return phases
@@ -339,6 +343,13 @@ def make_encoder(model: ModelConfig, vocab_size: int, seed: int) -> Encoder:
         if report.fresh:
             events.emit(events.Note(f"the checkpoint has no {', '.join(report.fresh)}: it starts from scratch"))
         return encoder
-    sizes: dict[str, Any] = model.model_dump(include={"layers", "hidden", "heads", "intermediate"})
-    size = EncoderSize(vocab_size=vocab_size, dropout=model.dropout, attention_dropout=model.dropout, **sizes)
+    size = EncoderSize(
+        vocab_size=vocab_size,
+        layers=model.num_layers or 1,
+        hidden=model.hidden_dim or 1,
+        heads=model.num_heads or 1,
+        intermediate=model.intermediate_dim or 1,
+        dropout=model.dropout,
+        attention_dropout=model.dropout,
+    )
     return Encoder(size, seed=seed)

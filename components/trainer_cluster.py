@@ -49,8 +49,8 @@ def train_as_chief(args: Any) -> None:
     """Trains together with the workers, and returns when the model is written."""
     if is_remote(args.custom_config["checkpoints"]):
         raise BertlineError(
-            f"{args.custom_config['checkpoints']}: processes that train together need a folder that all of them share, and"
-            " a bucket is none; mount one, and set cluster.root to it."
+            f"{args.custom_config['checkpoints']}: distributed training needs a shared folder, not a bucket;"
+            " mount one, and set cluster.root to it."
         )
     folder = Path(args.custom_config["checkpoints"])
     with _job(folder / JOB, {name: getattr(args, name) for name in _ARGUMENTS}):
@@ -118,20 +118,20 @@ def supervise(path: Path, hear: Callable[[events.Event], None]) -> None:
         if mistake:
             raise BertlineError(mistake)
         if 0 < code < 128:
-            raise RuntimeError(f"the training's process ended with {code}; what it said is above")
+            raise RuntimeError(f"the training process exited with {code}; see its output above")
         if (state := read_state(path)) == "done":  # a worker whose chief has nothing left to do
             return
         if state != "running":
-            raise BertlineError("the chief's training failed; what it said stands in its own log.")
+            raise BertlineError("the chief's training failed; see its log.")
         in_vain = 0 if reached > furthest else in_vain + 1
         furthest = max(furthest, reached)
         if in_vain > _IN_VAIN:
             raise BertlineError(
                 f"processes of the training were lost {in_vain} times in a row before step {furthest + 1}. The last"
-                " checkpoint is kept, and the same command goes on from it; their logs say why they end."
+                " checkpoint is kept, and the same command resumes from it; see the logs of the processes for the cause."
             )
         lost = "another process of the training was lost" if code == PEER_LOST else f"the training was killed ({code})"
-        hear(events.Note(f"{lost}; it goes on from the last checkpoint"))
+        hear(events.Note(f"{lost}; it resumes from the last checkpoint"))
 
 
 def _run_child(path: Path, hear: Callable[[events.Event], None]) -> tuple[int, str | None]:

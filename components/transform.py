@@ -64,7 +64,7 @@ class _Features(tf.Module):
         super().__init__()
         text, task = TextConfig.model_validate_json(custom_config["text"]), get_task(custom_config["task"])
         self._paths = {"text_encoder": custom_config["vocab_path"]}
-        if task.preprocessing.label == "text" and text.separate:
+        if task.preprocessing.label == "text" and text.separate_vocabularies:
             self._paths["target_encoder"] = custom_config["target_vocab_path"]
         self._encoders = {
             name: TextEncoder.from_config(path, text, undecided=left_open(task, text)) for name, path in self._paths.items()

@@ -53,8 +53,8 @@ def make_schema(
     least = {"class": 2, "tags": 2, "classes": 1}.get(label, 0)
     if data.label and len(classes) < least:
         raise BertlineError(
-            f"The training rows have {f'only the class {classes[0]!r}' if classes else 'no labels'} in column"
-            f" {data.label!r}, and {('one class is', 'two classes are')[least - 1]} the least to learn from; check"
+            f"The training examples have {f'only the class {classes[0]!r}' if classes else 'no labels'} in column"
+            f" {data.label!r}, and at least {('one class is', 'two classes are')[least - 1]} needed; check"
             " data.label and data.split."
         )
     if label == "class":
@@ -130,7 +130,7 @@ def gate(
     if anomalies and not allow_anomalies:
         raise AnomaliesError(
             f"The data has anomalies, and nothing was trained on it:\n{text}\n"
-            "--allow-anomalies goes on in spite of them and records them with the run.",
+            "--allow-anomalies continues in spite of them, and records them with the run.",
             {**record, "refused": True},
         )
     if anomalies:

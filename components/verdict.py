@@ -20,6 +20,7 @@ from pipeline.errors import BertlineError
 
 FILE_NAME = "verdict.json"
 OVERALL = "all rows"
+_ALL = "all examples"
 ROWS = "rows"
 LENGTH = "length"
 """The feature that slices by the length of texts are made from."""
@@ -104,7 +105,7 @@ def check_metrics(task: Task, settings: EvaluationConfig, classes: int = 0) -> N
             others = [other for other, metric in task.evaluation.metrics.items() if metric.is_measured(classes)]
             raise BertlineError(
                 f"evaluation: {name} is a metric of {task.evaluation.metrics[name].classes} classes, and there are"
-                f" {classes}; bound one of {', '.join(others)}."
+                f" {classes}; set a threshold for one of {', '.join(others)}."
             )
 
 
@@ -138,19 +139,21 @@ def judge(
             reasons.append(_is_undefined(metric, bound, why))
             continue
         if side := fails(metric, value, bound):
-            reasons.append(f"{metric} {value:.4f} is {side} its bound {bound:g} on {OVERALL}")
+            reasons.append(f"{metric} {value:.4f} is {side} its threshold {bound:g} on {_ALL}")
         if baseline and not math.isnan(before := baseline[OVERALL][metric]):
             allowed = settings.max_drop if task.evaluation.metrics[metric].better == "higher" else -settings.max_drop
             if side := fails(metric, value, before - allowed):
                 reasons.append(
-                    f"{metric} {value:.4f} is more than {settings.max_drop:g} {side} {before:.4f} of the model that is"
-                    f" pushed now, on {OVERALL}"
+                    f"{metric} {value:.4f} is more than {settings.max_drop:g} {side} {before:.4f} of the currently"
+                    f" pushed model, on {_ALL}"
                 )
     if baseline and settings.must_beat:
         reasons += _not_beaten(slices[OVERALL], baseline[OVERALL], settings, task)
     for metric, bound in settings.slice_thresholds.items():
         judged = {
-            name: values for name, values in slices.items() if name != OVERALL and values[ROWS] >= settings.min_slice_rows
+            name: values
+            for name, values in slices.items()
+            if name != OVERALL and values[ROWS] >= settings.min_slice_examples
         }
         if math.isnan(slices[OVERALL][metric]):
             if judged and metric not in settings.thresholds:
@@ -159,7 +162,8 @@ def judge(
         for name, values in judged.items():
             if not math.isnan(values[metric]) and (side := fails(metric, values[metric], bound)):
                 reasons.append(
-                    f"{metric} {values[metric]:.4f} is {side} its bound {bound:g} on {name} ({values[ROWS]:.0f} rows)"
+                    f"{metric} {values[metric]:.4f} is {side} its threshold {bound:g} on {name}"
+                    f" ({values[ROWS]:.0f} examples)"
                 )
     return reasons
 
@@ -187,7 +191,7 @@ def _not_beaten(values: dict[str, float], before: dict[str, float], settings: Ev
     shown = worse or defined
     how = "is worse than" if worse else "does not beat"
     return [
-        f"{metric} {values[metric]:.4f} {how} {before[metric]:.4f} of the model that is pushed now, on {OVERALL}"
+        f"{metric} {values[metric]:.4f} {how} {before[metric]:.4f} of the currently pushed model, on {_ALL}"
         for metric in shown
     ]
 

@@ -58,7 +58,7 @@ def learn_vocabulary(
     """
     kept = sorted((word, count) for word, count in counts.items() if len(word) <= MAX_CHARACTERS)
     if not kept:
-        raise BertlineError(f"{setting}: the training texts hold no word, so no vocabulary can be learned from them.")
+        raise BertlineError(f"{setting}: the training texts contain no word, so no vocabulary can be learned from them.")
     first = list(dict.fromkeys((*SPECIAL_PIECES, *reserved)))
     room = size - len(first)
     alphabet = _alphabet(kept)[: min(room, max(MAX_ALPHABET, room // 2))]
@@ -135,10 +135,10 @@ class SplitIntoWords(beam.DoFn):
         self._text = text
 
     def setup(self) -> None:
-        text, kept = self._text, (*SPECIAL_PIECES, *self._text.reserved)
-        joined: dict[str, Any] = {"joined": True} if text.joined else {}
+        text, kept = self._text, (*SPECIAL_PIECES, *self._text.reserved_tokens)
+        joined: dict[str, Any] = {"joined": True} if text.preserve_whitespace else {}
         splitter = WordSplitter(
-            lower=text.lower, reading=text.reading, strip_accents=text.strip_accents, kept=kept, **joined
+            lower=text.lowercase, reading=text.tokenizer_variant, strip_accents=text.strip_accents, kept=kept, **joined
         )
         self._marks = tuple(mark.encode() for mark in splitter.marks.values())
         self._split = tf.function(
@@ -202,7 +202,7 @@ class Source(NamedTuple):
 
 def sources_of(text: TextConfig, text_keys: Sequence[str], target_keys: Sequence[str]) -> dict[str, Source]:
     """The vocabularies of a line by their file names: one for all texts, or one for each side of a translation."""
-    if not (text.separate and target_keys):
+    if not (text.separate_vocabularies and target_keys):
         return {VOCABULARY_FILE: Source(text.vocab, [*text_keys, *target_keys], "data.text")}
     return {
         VOCABULARY_FILE: Source(text.vocab, [*text_keys], "data.text"),
@@ -229,9 +229,9 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             else:
                 scratch = os.path.join(folder, "counts")
                 counts = count_words(self._make_beam_pipeline, train, source.text_keys, text, scratch)
-                pieces = learn_vocabulary(counts, text.vocab_size, text.reserved, setting=source.setting)
-                which = f" of {source.setting}" if text.separate else ""
-                events.emit(events.Note(f"learned {len(pieces):,} pieces from {len(counts):,} different words{which}"))
+                pieces = learn_vocabulary(counts, text.vocab_size, text.reserved_tokens, setting=source.setting)
+                which = f" of {source.setting}" if text.separate_vocabularies else ""
+                events.emit(events.Note(f"learned {len(pieces):,} tokens from {len(counts):,} different words{which}"))
             with fileio.open(os.path.join(folder, name), "wb") as file:
                 file.write("".join(f"{piece}\n" for piece in pieces).encode("utf-8"))
 

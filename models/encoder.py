@@ -112,7 +112,7 @@ class Encoder(keras.layers.Layer):
           [batch, seq, hidden]; [batch, 1, hidden] if `first_only`; an `Inspection` if `everything`.
         """
         if first_only and everything:
-            raise BertlineError("encoder: first_only leaves out states that everything asks for; ask for one of them.")
+            raise BertlineError("encoder: first_only and everything exclude each other; set one of them.")
         seq = ops.shape(token_ids)[1]
         head_masks = self._by_layer(self._head_mask if head_mask is None else head_mask)
         if blocks is not None:

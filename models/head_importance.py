@@ -81,7 +81,7 @@ def by_ablation(
     places = np.argwhere(there)
     whole = score(there.astype(np.float32))
     if not np.isfinite(whole):
-        raise BertlineError("the metric has no value on these rows; choose another one, or give other rows.")
+        raise BertlineError("the metric is undefined on these examples; choose another one, or give other examples.")
     for done, (layer, head) in enumerate(places.tolist(), 1):
         mask = there.astype(np.float32)
         mask[layer, head] = 0

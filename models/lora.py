@@ -37,7 +37,7 @@ def adapt(model: keras.Model, *, rank: int, alpha: float, seed: int) -> None:
     encoder = find_encoder(model)
     if rank > encoder.size.hidden:
         raise BertlineError(
-            f"training.lora={rank} is wider than the encoder itself, whose hidden size is {encoder.size.hidden}."
+            f"training.lora_rank={rank} is wider than the encoder itself, whose hidden size is {encoder.size.hidden}."
         )
     for variable in encoder.variables:
         variable.trainable = False

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-Units = Literal["piece", "word", "span"]
+Units = Literal["token", "word", "span"]
 
 _SPAN_MEAN_SHARE = 0.2
 """Of the geometric distribution of span lengths, in words, as SpanBERT draws them; cut at _LONGEST_SPAN."""
@@ -34,7 +34,7 @@ class MaskingRules:
     """[vocab] bool: pieces that continue a word."""
     share: float = 0.15
     most: int = 20
-    units: Units = "piece"
+    units: Units = "token"
     """Chosen one by one, as whole words, or as runs of whole words."""
 
 
@@ -62,7 +62,7 @@ def mask_batch(token_ids: np.ndarray, lengths: np.ndarray, rules: MaskingRules, 
     special[list(rules.special_ids)] = True
     able = (np.arange(token_ids.shape[1]) < lengths[:, None]) & ~special[token_ids]
     room = how_many(lengths, rules)
-    if rules.units == "piece":
+    if rules.units == "token":
         order = np.where(able, generator.random(able.shape), np.inf).argsort(axis=1)[:, : rules.most]
         picked = [row[:count] for row, count in zip(order, np.minimum(room, able.sum(axis=1)), strict=True)]
     else:

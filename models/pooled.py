@@ -161,7 +161,9 @@ def _pooled(encoder: Encoder, given: Mapping[str, tf.Tensor], of: Sequence[Pooli
         more = read_windows({name: value[begin:end] for name, value in given.items()})
         return end, [tf.concat(pair, axis=0) for pair in zip(found, more, strict=True)]
 
-    if options.get("training"):  # where `training.accumulate` says how many there are, and a loop would keep all it saves
+    if options.get(
+        "training"
+    ):  # where `training.gradient_accumulation_steps` says how many there are, and a loop would keep all it saves
         found = read_windows(given)
     else:
         count, widths = tf.size(given["rows"]), [width(pooling, encoder.size.hidden) for pooling in of]

@@ -65,21 +65,23 @@ def rebuild(folder: str | Path) -> Rebuilt:
             if probe.is_answered_by(model):
                 return Rebuilt(task, context, model)
     raise BertlineError(
-        f"{folder}: its weights make no model of ours that answers as its graph does, so another version of bertline has"
-        " exported it; run the line again with this one."
+        f"{folder}: a model rebuilt from its weights does not reproduce its graph, so another version of Bertline has"
+        " exported it; run the pipeline again with this one."
     )
 
 
 def _read_card(folder: Path) -> dict[str, Any]:
     if not (folder / "saved_model.pb").is_file():
-        raise BertlineError(f"{folder}: there is no SavedModel here.")
+        raise BertlineError(f"{folder}: no SavedModel here.")
     try:
         card = json.loads((folder / "assets.extra" / "bertline.json").read_text(encoding="utf-8"))
         known = card["task"] in task_names()
     except (OSError, ValueError, KeyError, TypeError):
-        raise BertlineError(f"{folder}: it has no card, so no run of this line has exported it.") from None
+        raise BertlineError(
+            f"{folder}: no model metadata (assets.extra/bertline.json), so it was not exported by Bertline."
+        ) from None
     if not known:
-        raise BertlineError(f"{folder}: its task is {card['task']}, of which this version of bertline knows nothing.")
+        raise BertlineError(f"{folder}: its task is {card['task']}, which this version of Bertline does not know.")
     return card
 
 
@@ -91,7 +93,9 @@ def _context(folder: Path, task: Task, card: Mapping[str, Any]) -> Context:
         translation = TranslationConfig.model_validate(shape.get("translation", {}))
     except ValidationError as error:
         first = error.errors()[0]
-        raise BertlineError(f"{folder}: its card is not understood: {first['loc'][-1]}: {first['msg']}.") from None
+        raise BertlineError(
+            f"{folder}: invalid model metadata (assets.extra/bertline.json): {first['loc'][-1]}: {first['msg']}."
+        ) from None
     encoder = TextEncoder.from_config(str(folder / "assets" / "vocab.txt"), text)
     second = folder / "assets" / "target_vocab.txt"
     target = TextEncoder.from_config(str(second), text) if second.is_file() else encoder
@@ -128,13 +132,17 @@ def _sizes(
     kind: Any = Seq2SeqSize if task.model.make_encoder else EncoderSize
     if shape is None:
         if kind is Seq2SeqSize:
-            raise BertlineError(f"{folder}: its card does not say how the model is shaped; run the line again.")
+            raise BertlineError(
+                f"{folder}: no model sizes in its metadata (assets.extra/bertline.json); run the pipeline again."
+            )
         yield from _likely_sizes(shapes)
         return
     try:
         yield kind(**shape["size"])
     except (KeyError, TypeError, BertlineError) as error:
-        raise BertlineError(f"{folder}: its card does not say how the model is shaped: {error}") from None
+        raise BertlineError(
+            f"{folder}: no valid model sizes in its metadata (assets.extra/bertline.json): {error}"
+        ) from None
 
 
 def _likely_sizes(shapes: Sequence[tuple[int, ...]]) -> Iterator[EncoderSize]:
@@ -193,7 +201,7 @@ class _Probe:
             self._answer = graph.signatures["serving_default"](**asked)
         except (tf.errors.OpError, ValueError, KeyError, TypeError) as error:
             first_line = next(iter(str(error).splitlines()), "")
-            raise BertlineError(f"{folder}: the model cannot be asked: {first_line}") from None
+            raise BertlineError(f"{folder}: the model cannot be run: {first_line}") from None
 
     def is_answered_by(self, model: Any) -> bool:
         given = self._ask(model)

@@ -70,25 +70,25 @@ def choose(
         least, most = _EPOCHS if from_checkpoint else _EPOCHS_FROM_SCRATCH
         wanted = math.ceil((_STEPS if from_checkpoint else _STEPS_FROM_SCRATCH) / an_epoch)
         epochs = min(max(least, wanted), most, max(1, _MOST_STEPS // an_epoch))
-        found["epochs"] = epochs, f"{epochs * an_epoch:,} steps of {batch} examples at the most"
+        found["epochs"] = epochs, f"{epochs * an_epoch:,} steps of {batch} examples at most"
     if "learning_rate" in recipe:
         if from_checkpoint:
             # Narrow encoders bear, and want, larger steps: the usual 2e-5 to 5e-5 are those of BERT-base and -large.
             rate = 1e-4 if hidden <= 384 else 5e-5 if hidden <= 768 else 2e-5
-            why = f"an encoder that is {hidden} wide"
+            why = f"an encoder of width {hidden}"
             if probed and rate > _FROM_PROBE:
-                rate, why = _FROM_PROBE, f"{why}, under a head that the probe has learned"
+                rate, why = _FROM_PROBE, f"{why}, with the head of the probe"
             found["learning_rate"] = rate, why
         else:
             rate = 1e-3 if hidden <= 256 else 5e-4
-            found["learning_rate"] = rate, f"from scratch, {hidden} wide"
+            found["learning_rate"] = rate, f"from scratch, width {hidden}"
     if evaluated and "epochs" in found:
-        if "keep" in recipe:
-            found["keep"] = "best", f"by {evaluated:,} evaluation examples after each epoch"
-        if "early_stopping" in recipe and found["epochs"][0] > _PATIENCE:
-            found["early_stopping"] = _PATIENCE, "epochs without a better one end the training"
-        if "best_by" in recipe:
-            found["best_by"] = _best_by(task, classes, settings.best_by)
+        if "restore_best" in recipe:
+            found["restore_best"] = True, f"by {evaluated:,} evaluation examples after each epoch"
+        if "early_stopping_patience" in recipe and found["epochs"][0] > _PATIENCE:
+            found["early_stopping_patience"] = _PATIENCE, "epochs without a better one end the training"
+        if "monitor" in recipe:
+            found["monitor"] = _best_by(task, classes, settings.monitor)
     values = {name: value for name, (value, _) in found.items()}
     return Chosen(settings.model_copy(update=values), {name: f"{value}  ({why})" for name, (value, why) in found.items()})
 

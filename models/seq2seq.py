@@ -278,7 +278,7 @@ class Layer(keras.layers.Layer):
     def show_source(self, states: Any, seq: Any) -> Seen:
         """What a decoder's layer sees of a source, [batch * seq, hidden]."""
         if self.source is None:
-            raise TypeError("an encoder's layer looks at no source")
+            raise TypeError("an encoder layer has no source to attend to")
         return self.source.seen(states, seq)
 
     def _before(self, states: Any, norm: Any) -> Any:

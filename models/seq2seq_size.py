@@ -38,8 +38,8 @@ class Seq2SeqSize:
             raise BertlineError(f"model: hidden must be a multiple of heads. Received: {self.hidden} and {self.heads}")
         if self.share_embeddings and self.source_pieces != self.target_pieces:
             raise BertlineError(
-                "translation.share_embeddings: both sides need one vocabulary for one table of vectors."
-                f" Received: {self.source_pieces} and {self.target_pieces} pieces"
+                "translation.share_embeddings: needs one vocabulary for both languages."
+                f" Received: {self.source_pieces} and {self.target_pieces} tokens"
             )
 
     @property

@@ -45,7 +45,7 @@ def step_function(
         return tape.gradient(scaled, weights), tf.stack([loss, accuracy, _tokens(batch, rows.counted)])
 
     def replica_step(batch: Tensors) -> tf.Tensor:
-        parts = settings.accumulate
+        parts = settings.gradient_accumulation_steps
         found, numbers = gradients(batch) if parts == 1 else _accumulated(gradients, batch, parts)
         optimizer.apply(found)
         return numbers
@@ -66,7 +66,7 @@ def batches(
 ) -> tf.data.Dataset:
     """The batches of a plan, of rows that can be dealt out evenly."""
     if settings.batch_tokens:
-        return inputs.batches(rows, planned, None, multiple=replicas * settings.accumulate)
+        return inputs.batches(rows, planned, None, multiple=replicas * settings.gradient_accumulation_steps)
     return inputs.batches(rows, planned, settings.batch_size)
 
 
@@ -171,8 +171,8 @@ def evaluator(
     """Mean loss and accuracy over a corpus, as often as it is called; each process looks at its share of the batches."""
     # What fits into memory while training fits here.
     whole = {"batch_size": settings.batch_size, "batch_tokens": settings.batch_tokens}
-    sizes = {name: size // settings.accumulate for name, size in whole.items() if size}
-    parts = settings.model_copy(update={**sizes, "accumulate": 1})
+    sizes = {name: size // settings.gradient_accumulation_steps for name, size in whole.items() if size}
+    parts = settings.model_copy(update={**sizes, "gradient_accumulation_steps": 1})
     planned = devices.share(plan(rows, parts, seed=None))
     dataset, of_rows = batches(rows, planned, parts), rows.weights
     weights, total = [of_rows[part.rows].sum() for part in planned], max(1, of_rows.sum())

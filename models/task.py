@@ -138,9 +138,9 @@ def check_training(task: Task, training: TrainingConfig, crf: bool) -> None:
             " model. Leave them out."
         )
     known = ["loss", *(name for name, metric in task.evaluation.metrics.items() if family_of(metric.tfma))]
-    if "best_by" not in training.recipe and training.best_by not in known:
+    if "monitor" not in training.recipe and training.monitor not in known:
         raise BertlineError(
-            f"training.best_by: {training.best_by!r} is not measured after an epoch of the task {task.name};"
+            f"training.monitor: {training.monitor!r} is not measured after an epoch of the task {task.name};"
             f" choose {', '.join(known)}."
         )
     if training.sampling != "natural" and task.preprocessing.label != "class":

@@ -87,7 +87,7 @@ class TextEncoder(tf.Module):
                     self.vocab, max_bytes_per_word=self._splitter.max_characters, token_out_type=tf.int32
                 )
         except RuntimeError as error:  # for example when it holds nothing but special pieces
-            raise BertlineError(f"{vocab_path}: no tokenizer can be made of these pieces: {error}") from None
+            raise BertlineError(f"{vocab_path}: no tokenizer can be made from these tokens: {error}") from None
 
     @classmethod
     def from_config(cls, vocab_path: str, text: TextConfig, *, undecided: bool = False) -> TextEncoder:
@@ -101,15 +101,15 @@ class TextEncoder(tf.Module):
             long = "cut" if text.long == "auto" else text.long
         return cls(
             vocab_path,
-            lower=text.lower,
-            reading=text.reading,
+            lower=text.lowercase,
+            reading=text.tokenizer_variant,
             seq_len=text.seq_len,
             strip_accents=text.strip_accents,
-            reserved=text.reserved,
+            reserved=text.reserved_tokens,
             long=long,
             window_step=text.window_step,
             max_windows=text.max_windows,
-            joined=text.joined,
+            joined=text.preserve_whitespace,
         )
 
     def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:

@@ -109,9 +109,9 @@ def train(
       train_rows: or phases, gone through one after the other; epochs and steps are counted over all of them.
       score: (model) -> the task's own metrics on the held-out rows, if it has any.
       start_counts: whether the model is a candidate before the first step, as one that a probe has made: it is measured,
-        and kept where no epoch is better and `settings.keep` is `best`.
-      ends_at_best: whether to stop when every score on the held-out rows is the best that there is; at the start too, if
-        that counts.
+        and kept where no epoch is better and `settings.restore_best` is set.
+      ends_at_best: whether to stop when every score on the evaluation examples is the best that there is; at the start
+        too, if that counts.
       report: is told of every step and every epoch.
       saved: is called after every checkpoint.
       tensorboard_folder: of this training's events, if `settings.tensorboard`; `tensorboard/NAME` beside the checkpoint
@@ -140,19 +140,21 @@ def train(
             schedule=settings.schedule,
             peak=settings.learning_rate or 5e-5,
             total_steps=total_steps,
-            warmup=settings.warmup,
+            warmup=settings.warmup_ratio,
             weight_decay=settings.weight_decay,
             clip_norm=settings.clip_norm,
             layer_decay=settings.layer_decay,
             betas=(0.9, settings.beta_2),
             scale_loss=policy == "mixed_float16",
         )
-    checkpoint = Checkpoint(checkpoint_folder, model, optimizer, settings.average, writes=devices.is_chief, saved=saved)
+    checkpoint = Checkpoint(
+        checkpoint_folder, model, optimizer, settings.average_epochs, writes=devices.is_chief, saved=saved
+    )
     start = step = checkpoint.restore()
     if devices.summed(start) != start * devices.processes:
         raise BertlineError(
-            f"the processes of this training do not see the same checkpoints; this one goes on from step {start} of"
-            f" {checkpoint_folder}. Give them one workspace that all of them share."
+            f"the processes of this training do not see the same checkpoints; this one resumes from step {start} of"
+            f" {checkpoint_folder}. Give them a shared workspace."
         )
     held_out, recent = checkpoint.held_out, checkpoint.recent
     trained = {variable.path: variable for variable in model.trainable_variables}
@@ -179,9 +181,9 @@ def train(
         with recent.mean():
             eval_loss, eval_accuracy = evaluate()
             scores = score(model) if score and devices.is_chief else {}
-            badness = devices.from_chief(_badness(task, settings.best_by, eval_loss, scores))
+            badness = devices.from_chief(_badness(task, settings.monitor, eval_loss, scores))
             tie = devices.from_chief(eval_loss)
-            held_out.judge(step, badness, lambda: trained_weights(trained) if settings.keep == "best" else {}, tie)
+            held_out.judge(step, badness, lambda: trained_weights(trained) if settings.restore_best else {}, tie)
         tell(EpochRecord(step=step, epoch=epoch, eval_loss=eval_loss, eval_accuracy=eval_accuracy, scores=scores))
 
     def is_unbeatable() -> bool:  # processes must stop together, and only the chief knows scores
@@ -194,7 +196,7 @@ def train(
             first = int(ends[epoch]) - len(planned)
             if step >= int(ends[epoch]):
                 continue
-            if settings.early_stopping and held_out.stale_epochs >= settings.early_stopping:
+            if settings.early_stopping_patience and held_out.stale_epochs >= settings.early_stopping_patience:
                 break
             if ends_at_best and is_unbeatable():
                 break
@@ -217,7 +219,7 @@ def train(
                 if not np.isfinite(loss):
                     raise TrainingDivergedError(
                         f"training: the loss is {loss} at step {step}; lower training.learning_rate"
-                        f" (now {settings.learning_rate}) or raise training.warmup."
+                        f" (now {settings.learning_rate}) or raise training.warmup_ratio."
                     )
                 tell(record)
                 if settings.checkpoint_steps and step % settings.checkpoint_steps == 0 and step != ends[epoch]:
@@ -244,17 +246,21 @@ def train(
 
 
 def _check(settings: TrainingConfig, replicas: int, train_rows: inputs.Corpus, eval_rows: inputs.Corpus) -> None:
-    if not settings.batch_tokens and settings.batch_size % (replicas * settings.accumulate):
-        parts = f" in {settings.accumulate} parts (training.accumulate)" if settings.accumulate > 1 else ""
+    if not settings.batch_tokens and settings.batch_size % (replicas * settings.gradient_accumulation_steps):
+        parts = (
+            f" in {settings.gradient_accumulation_steps} parts (training.gradient_accumulation_steps)"
+            if settings.gradient_accumulation_steps > 1
+            else ""
+        )
         raise BertlineError(
-            f"training.batch_size={settings.batch_size} cannot be dealt out to {replicas} devices evenly{parts}."
+            f"training.batch_size={settings.batch_size} cannot be distributed evenly over {replicas} devices{parts}."
         )
     if len(train_rows) == 0:
-        raise BertlineError("no training row has a usable text and label; see the ingest report of this run.")
-    if len(eval_rows) == 0 and (settings.early_stopping or settings.keep == "best"):
+        raise BertlineError("no training example has a usable text and label; see the ingest report of this run.")
+    if len(eval_rows) == 0 and (settings.early_stopping_patience or settings.restore_best):
         raise BertlineError(
-            "training.early_stopping and training.keep=best look at held-out rows, and none has a usable text and label;"
-            " hold some out, or leave these settings alone."
+            "training.early_stopping_patience and training.restore_best need evaluation examples, and none has a"
+            " usable text and label; add some, or leave these settings out."
         )
 
 
@@ -268,23 +274,23 @@ def _plan(phase: Phase, epoch: int, class_key: str | None) -> list[inputs.Batch]
 
 
 def _prepared(model: Any, settings: TrainingConfig) -> Any:
-    if settings.lora:
-        lora.adapt(model, rank=settings.lora, alpha=settings.lora_alpha, seed=settings.seed)
+    if settings.lora_rank:
+        lora.adapt(model, rank=settings.lora_rank, alpha=settings.lora_alpha, seed=settings.seed)
     if settings.gradient_checkpointing:
         recompute_layers(lora.find_encoder(model).distinct_layers)
     return model
 
 
 def _is_plain(settings: TrainingConfig, policy: str) -> bool:
-    return not settings.lora and not settings.gradient_checkpointing and policy == "float32"
+    return not settings.lora_rank and not settings.gradient_checkpointing and policy == "float32"
 
 
 def _plain_copy(model: Any, plain: Any, settings: TrainingConfig) -> Any:
     """Gives `plain`, fresh from `build_model`, the weights of `model`, with its adapters merged."""
-    shared = lora.without_adapters(model) if settings.lora else model.variables
+    shared = lora.without_adapters(model) if settings.lora_rank else model.variables
     for source, target in zip(shared, plain.variables, strict=True):
         target.assign(source)
-    if settings.lora:
+    if settings.lora_rank:
         lora.merge(model, plain)
     return plain
 

@@ -27,7 +27,10 @@ class Decoder:
         target, self._settings, self._model = context.target, context.translation, model
         self._source = model.read(batch["token_ids"], batch["mask"])
         pieces = tf.reduce_sum(tf.cast(batch["mask"], tf.int32), axis=1) - 1  # without [SEP]
-        more = tf.cast(self._settings.max_ratio * tf.cast(pieces, tf.float32), tf.int32) + self._settings.max_more
+        more = (
+            tf.cast(self._settings.max_length_ratio * tf.cast(pieces, tf.float32), tf.int32)
+            + self._settings.max_extra_tokens
+        )
         self._limits = tf.where(pieces == 0, 0, tf.minimum(more, target.seq_len - 1))
         never = [target.vocab.index(piece) for piece in (PAD, UNK, CLS, MASK) if piece in target.vocab]
         self._never = tf.constant(np.isin(np.arange(target.vocab_size), never) * np.float32(decoding.NEVER))
@@ -49,11 +52,11 @@ class Decoder:
             found = self.greedy()
             return decoding.Texts(tf.expand_dims(found.ids, 1), found.scores[:, tf.newaxis])
         return decoding.beam_search(
-            self.step(settings.beam),
-            self.nothing(settings.beam),
+            self.step(settings.num_beams),
+            self.nothing(settings.num_beams),
             self._limits,
-            beam=settings.beam,
-            n_best=min(settings.n_best, settings.beam),
+            beam=settings.num_beams,
+            n_best=min(settings.n_best, settings.num_beams),
             alpha=settings.length_penalty,
             **self._ends,
         )

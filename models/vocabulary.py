@@ -27,9 +27,9 @@ def read_vocabulary(path: str) -> list[str]:
         except UnicodeDecodeError:
             raise BertlineError(f"{where}: not UTF-8; save the vocabulary as UTF-8.") from None
         if not piece:
-            raise BertlineError(f"{where}: the line is empty; every line must hold a piece, for its number is the id.")
+            raise BertlineError(f"{where}: empty line; every line must have a token, because its number is the id.")
         if piece in line_of:
-            raise BertlineError(f"{where}: {piece!r} stands on line {line_of[piece]} too; keep it once.")
+            raise BertlineError(f"{where}: {piece!r} is on line {line_of[piece]} too; keep it once.")
         line_of[piece] = number
     for piece in (PAD, UNK, CLS, SEP):
         if piece not in line_of:

@@ -86,7 +86,7 @@ class WordSplitter:
         joined: bool = False,
     ) -> None:
         if len(kept) > len(_MARKS):
-            raise BertlineError(f"{len(kept)} pieces to keep whole; {len(_MARKS)} are the most that can be.")
+            raise BertlineError(f"{len(kept)} tokens to keep whole; the limit is {len(_MARKS)}.")
         self.lower = lower
         self.strip_accents = lower if strip_accents is None else strip_accents
         self.marks = dict(zip(kept, _MARKS, strict=False)) if reading == "huggingface" else {}

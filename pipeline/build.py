@@ -45,13 +45,13 @@ _OF_THE_LINE_ALONE = {
     "split",
     "labels",
     "incomplete",
-    "max_bad_share",
+    "max_bad_fraction",
 }
 """Settings of `data` that say nothing of how another file is read."""
 _OF_LENGTH = {"seq_len", "long", "window_step", "max_windows"}
 """Settings of `text` that no vocabulary depends on."""
 _TRAINING_ALONE: Any = {
-    "static": True,
+    "static_masking": True,
     "next_sentence": True,
     "pack": True,
     "phases": {"__all__": {"epochs", "batch_size"}},
@@ -197,7 +197,7 @@ def create_pipeline(
                 model=trainer.outputs["model"],
                 blessing=evaluator.outputs["blessing"],
                 name=config.name,
-                max_ms=config.serve_check.max_ms,
+                max_ms=config.serve_check.max_latency_ms,
                 code=code_fingerprint("components.serve_checker", "serving.embedded.__main__"),
             ).with_id(Step.SERVE_CHECK)
         ]

@@ -42,7 +42,7 @@ _LISTED = 6
 
 @click.group()
 def checkpoint() -> None:
-    """Look into a checkpoint, or write it in another format.
+    """Inspect a checkpoint, or convert it to another format.
 
     \b
     A checkpoint is a folder of
@@ -50,8 +50,8 @@ def checkpoint() -> None:
       the original      bert_config.json with bert_model.ckpt.*
       KerasHub          config.json with model.weights.h5
       Bertline          model.keras (or that file itself)
-    A pytorch_model.bin is read without PyTorch, and nothing that it holds is run. In place of a folder a name on a hub will
-    do, hf://ORGANISATION/NAME or a KerasHub preset as bert_tiny_en_uncased: it is downloaded once.
+    A pytorch_model.bin is read without PyTorch, and no code in it is executed. Instead of a folder, a name on a
+    hub works too, hf://ORGANISATION/NAME or a KerasHub preset as bert_tiny_en_uncased: it is downloaded once.
     """
 
 
@@ -59,7 +59,7 @@ def checkpoint() -> None:
 @click.argument("folder", type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def show(folder: str, as_json: bool) -> None:
-    """Tell the format, size, heads and activation of the checkpoint in FOLDER.
+    """Show the format, size, heads and activation of the checkpoint in FOLDER.
 
     \b
     bertline checkpoint show path/to/bert-base-uncased
@@ -76,9 +76,9 @@ def show(folder: str, as_json: bool) -> None:
 def convert(source: str, target: str, kind: str) -> None:
     """Write the checkpoint in FROM as a new folder TO.
 
-    All numbers become float32, and those that are keep every bit. Heads, the vocabulary and the tokenizer's settings go
-    with the weights where the format has a place for them. TO appears when all of it is written, or not at all; a folder
-    that holds something is never written over.
+    All numbers become float32; those that are float32 keep every bit. Heads, the vocabulary and the tokenizer's settings
+    are written too where the format supports them. TO appears when all of it is written, or not at all; a folder that is
+    not empty is never overwritten.
 
     \b
     bertline checkpoint convert uncased_L-12_H-768_A-12 bert-base          for transformers and for model.checkpoint
@@ -129,7 +129,7 @@ def write(source: str | Path, target: str | Path, kind: str) -> list[str]:
     """
     target = Path(target)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise BertlineError(f"{target} is there already and is not an empty folder; name another, or remove it first.")
+        raise BertlineError(f"{target} already exists and is not an empty folder; name another, or remove it first.")
     found = formats.find(source)
     environment.prepare()
     from models import checkpoints
@@ -152,7 +152,7 @@ def write(source: str | Path, target: str | Path, kind: str) -> list[str]:
     files = ", ".join(copied) or "no vocabulary"
     said = [f"{target}: {len(report.loaded)} tensors of the encoder, {len(heads)} of heads; {files}."]
     if kind == "keras" and report.left_out:
-        said.append(f"A Keras model of an encoder has no place for {_some(report.left_out)}.")
+        said.append(f"A Keras model of an encoder cannot store {_some(report.left_out)}.")
     if kind == "keras" and report.fresh:
         said.append("The checkpoint has no pooler: that of the Keras model starts from random values.")
     return said
@@ -193,7 +193,7 @@ def _purposes(heads: Mapping[str, Any]) -> list[str]:
 
 def _lines(found: Mapping[str, Any]) -> list[str]:
     size, vocabulary, parameters = (found[key] for key in ("size", "vocabulary", "parameters"))
-    pieces = "no vocab.txt" if vocabulary["pieces"] is None else f"{vocabulary['pieces']:,} pieces in its file"
+    pieces = "no vocab.txt" if vocabulary["pieces"] is None else f"{vocabulary['pieces']:,} tokens in its vocab.txt"
     shape = ", ".join(f"{name} {value}" for name, value in size.items() if name != "vocab_size" and value)
     in_heads = f", of which {parameters['heads']:,} in heads" if parameters["heads"] else ""
     files = ", ".join(dict.fromkeys((found["settings"], found["weights"])))
@@ -203,7 +203,7 @@ def _lines(found: Mapping[str, Any]) -> list[str]:
         "size": shape,
         "activation": found["activation"],
         "parameters": f"{parameters['total']:,}{in_heads}, as {', '.join(found['numbers'])}",
-        "vocabulary": f"{vocabulary['rows']:,} rows, {pieces}",
+        "vocabulary": f"{vocabulary['rows']:,} embeddings, {pieces}",
         "heads": ", ".join(found["heads"]) or "none",
         "left out": _some(found["left_out"]) or "nothing",
     }

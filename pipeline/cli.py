@@ -57,7 +57,9 @@ class _Group(click.Group):
             _show(refused)
             sys.exit(1)
         except KeyboardInterrupt:
-            click.echo("\ninterrupted; the same command goes on from the last finished step or checkpoint.", err=True)
+            click.echo(
+                "\ninterrupted; run the same command again to resume from the last finished step or checkpoint.", err=True
+            )
             sys.exit(130)
 
 
@@ -69,29 +71,29 @@ def _show(error: BertlineError) -> None:
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="bertline")
 def main() -> None:
-    """The assembly line for BERT: raw text in, an evaluated, pushed and tracked model out.
+    """A BERT pipeline: raw text in, an evaluated, pushed and tracked model out.
 
     \b
-    bertline new data.csv         looks at your file and writes data.yaml
+    bertline new data.csv         inspects your file and writes data.yaml
     bertline run data.yaml        trains, evaluates, pushes and records
-    bertline search data.yaml     looks for the best settings
+    bertline search data.yaml     searches for the best settings
     bertline watch data.yaml      runs again whenever new data arrives
     bertline worker data.yaml     trains together with a run on another machine
-    bertline compile data.yaml    writes the line for Kubeflow or Vertex; submit starts it
-    bertline runs                 lists what was run, and what each changed
-    bertline compare --last 2     tells what differs between runs, and how sure that is
-    bertline report --last        writes a page about a run, for others to read
-    bertline ui                   shows all runs in MLflow's own pages
-    bertline predict "some text"  asks the model that was pushed last
-    bertline explain MODEL "text" tells why it answers so: words, and where each head looks
-    bertline serve                answers gRPC and REST, as TensorFlow Serving does
-    bertline manifests            writes what Kubernetes needs to serve it
-    bertline prune --keep 0.5     removes the attention heads that matter least
-    bertline rollback             returns to the version before
-    bertline lineage 7            tells what made version 7
-    bertline sync                 tells MLflow what it could not be told yet
-    bertline tokenize "some text" shows how a text is read
-    bertline checkpoint show DIR  tells what a checkpoint holds; convert writes it in another format
+    bertline compile data.yaml    compiles the pipeline for Kubeflow or Vertex; submit starts it
+    bertline runs                 lists runs, and what each changed
+    bertline compare --last 2     shows what differs between runs, with intervals
+    bertline report --last        writes a report of a run as one page
+    bertline ui                   opens MLflow's UI
+    bertline predict "some text"  predicts with the model that was pushed last
+    bertline explain MODEL "text" explains a prediction: words, and attention of each head
+    bertline serve                serves gRPC and REST, as TensorFlow Serving does
+    bertline manifests            writes Kubernetes manifests to serve it
+    bertline prune --keep 0.5     prunes the least important attention heads
+    bertline rollback             returns to the previous version
+    bertline lineage 7            shows what made version 7
+    bertline sync                 sends MLflow what could not be sent yet
+    bertline tokenize "some text" shows the tokens of a text
+    bertline checkpoint show DIR  shows what a checkpoint contains; convert writes another format
     """
 
 
@@ -101,7 +103,7 @@ def main() -> None:
 @click.option(
     "--from", "again_from", type=click.Choice([step.value for step in Step]), help="Run this step and all after it again."
 )
-@click.option("--allow-anomalies", is_flag=True, help="Go on in spite of anomalies in the data; recorded with the run.")
+@click.option("--allow-anomalies", is_flag=True, help="Continue in spite of anomalies in the data; recorded with the run.")
 @click.option("--workspace", metavar="DIR", help="Folder for everything the run writes. [default: ./workspace]")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON and nothing else.")
 def run(
@@ -112,10 +114,10 @@ def run(
     workspace: str | None,
     as_json: bool,
 ) -> None:
-    """Take raw text to an evaluated, pushed and tracked model.
+    """Run the pipeline: raw text to an evaluated, pushed and tracked model.
 
-    CONFIG is a YAML file or a preset (reviews by default). Steps whose code, config and data are unchanged are taken from
-    the cache; a training that was killed goes on from its last checkpoint.
+    CONFIG is a YAML file or a preset (reviews by default). Steps whose code, config and data are unchanged come from
+    the cache; a training that was killed resumes from its last checkpoint.
 
     \b
     bertline run                                        the sample: review sentences
@@ -142,11 +144,11 @@ def run(
 @click.option("--workspace", metavar="DIR", help="Folder for everything the search writes. [default: ./workspace]")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON and nothing else.")
 def search(config: str, trials: int | None, overrides: tuple[str, ...], workspace: str | None, as_json: bool) -> None:
-    """Try settings and tell which are the best; nothing is pushed.
+    """Search for the best settings; nothing is pushed.
 
-    The config says which settings, and between which bounds. Each trial trains and evaluates a model; one that fails is
-    noted, and the search goes on. The same command goes on with a search that was killed, and with more --trials with one
-    that has ended: trainings that are done come from the cache.
+    The config says which settings, and their ranges. Each trial trains and evaluates a model; one that fails is noted, and
+    the search continues. The same command resumes a search that was killed, and with more --trials extends one that has
+    ended: finished trainings come from the cache.
 
     \b
     search:
@@ -157,13 +159,12 @@ def search(config: str, trials: int | None, overrides: tuple[str, ...], workspac
       method: bayesian          or random
       metric: matthews          by default the first of evaluation.thresholds
 
-    The best settings are written as a config file, and the command is printed that trains with it and pushes.
+    The best settings are written as a config file, with the command that trains with it and pushes.
 
-    Mind: the held-out rows choose the settings, and no longer measure them without bias. What they say of the winner is a
-    little too good, the more so the more trials there were and the fewer rows. Keep some rows apart, in no file that the
-    config names, if you want to know how good it really is.
+    Note: the evaluation examples select the settings, so the winner's metrics on them are biased upwards, the more so the
+    more trials and the fewer examples. Keep a test set (data.test), which selects nothing, to measure it without bias.
 
-    Exit code: 0 at least one trial came to a result, 130 interrupted, 1 anything else.
+    Exit code: 0 at least one trial succeeded, 130 interrupted, 1 anything else.
     """
     from pipeline.search import Request, run_search
 
@@ -175,19 +176,19 @@ def search(config: str, trials: int | None, overrides: tuple[str, ...], workspac
 @main.command()
 @click.argument("data", type=click.Path())
 @click.option("--out", type=click.Path(), help="Config file to write. [default: DATA's name with .yaml]")
-@click.option("--task", help="What is to be learned, where it is not to be guessed; as similarity, or glue/mnli.")
-@click.option("--format", help="How the file is written, where it is not to be guessed; as tsv, or conll.")
+@click.option("--task", help="The task, instead of the detected one; for example similarity, or glue/mnli.")
+@click.option("--format", help="The format of the file, instead of the detected one; for example tsv, or conll.")
 @click.option(
     "--checkpoint",
     metavar="FOLDER|NAME",
     help="Encoder to start from: a folder, hf://ORGANISATION/NAME, or a KerasHub preset as bert_tiny_en_uncased; none: from"
-    " scratch. [default: the best at hand for the language of the texts]",
+    " scratch. [default: the best installed one for the language of the texts]",
 )
-@click.option("--query", metavar="SELECT", help="What is asked of a database, whose SQLAlchemy address DATA then is.")
+@click.option("--query", metavar="SELECT", help="Query of a database; DATA is then its SQLAlchemy address.")
 def new(
     data: str, out: str | None, task: str | None, format: str | None, checkpoint: str | None, query: str | None
 ) -> None:
-    """Look at DATA, a file or folder, and write a config for it that says what was seen.
+    """Inspect DATA, a file or folder, and write a config for it, with the reasons as comments.
 
     \b
     CSV, TSV, JSONL, Parquet,     texts with a class, a number, tags, or endings to choose from; one text or two
@@ -197,7 +198,7 @@ def new(
     SQuAD's JSON                  questions about texts
     plain text                    documents to pre-train on
     train.en beside train.de      lines and their translations; name the file, or the folder
-    a folder                      GLUE's files, or one to train on, one to hold out, perhaps one to test
+    a folder                      GLUE's files, or one for training, one for evaluation, perhaps one for test
     """
     from pipeline.new import write_config
 
@@ -214,8 +215,8 @@ def new(
 @click.option("--second", multiple=True, metavar="TEXT", help="Second text of a pair; once for each of TEXTS.")
 @click.option("--choice", multiple=True, metavar="TEXT", help="One of the endings to choose from, for each of TEXTS.")
 @click.option("--pairs", is_flag=True, help="Each of TEXTS, or each line, is two texts with a tab between.")
-@click.option("--file", "path", metavar="FILE", help="Ask about every line of a JSONL, CSV, TSV or text file (.gz too).")
-@click.option("--out", metavar="FILE", help="File for the answers to --file, in its order; - is the standard output.")
+@click.option("--file", "path", metavar="FILE", help="Predict every line of a JSONL, CSV, TSV or text file (.gz too).")
+@click.option("--out", metavar="FILE", help="File for the predictions of --file, in its order; - is the standard output.")
 @click.option(
     "--format",
     type=click.Choice(["jsonl", "csv", "tsv", "lines"]),
@@ -238,11 +239,11 @@ def predict(
     wanted: Wanted,
     server: Server | None,
 ) -> None:
-    """Ask a pushed model. Without TEXTS, each line of the standard input is one.
+    """Predict with a pushed model. Without TEXTS, each line of the standard input is one.
 
-    Of a FILE, every answer is one JSON object: the line's own fields, and the answer. Its texts are found by the names of
-    the model's signature (text, text_2, choices), or by those that they had in the training files. Over classes an answer
-    is label and score, then classes and probabilities: those of the --top K likeliest, or of all classes.
+    With --file, each prediction is one JSON object: the fields of the input line, and the prediction. Texts are found by
+    the names of the model's signature (text, text_2, choices), or by their columns in the training files. For classes, a
+    prediction is label and score, then classes and probabilities: those of the --top K likeliest, or of all classes.
 
     \b
     bertline predict "A film to remember."                  what the last run pushed
@@ -302,10 +303,10 @@ def _predict_file(path: str, out: str, found: Found, format: str | None) -> None
         rows = answer_file(path, out, found, format)
     except KeyboardInterrupt:
         kept = "" if out == "-" else f"nothing was written to {out}, and "
-        click.echo(f"\ninterrupted; {kept}the same command begins anew.", err=True)
+        click.echo(f"\ninterrupted; {kept}the same command starts over.", err=True)
         sys.exit(130)
     if out != "-":
-        click.echo(f"{rows:,} answers in {out}", err=True)
+        click.echo(f"{rows:,} predictions in {out}", err=True)
 
 
 @main.command()
@@ -316,25 +317,37 @@ def _predict_file(path: str, out: str, found: Found, format: str | None) -> None
     help="A vocab.txt, or a checkpoint's folder or name on a hub. [default: the sample's, bert-base-uncased]",
 )
 @click.option(
-    "--reading", type=click.Choice(["original", "huggingface"]), help="Which reference is matched where they differ."
+    "--tokenizer-variant",
+    "reading",
+    type=click.Choice(["original", "huggingface"]),
+    help="Which reference tokenizer is matched where they differ.",
 )
+@click.option("--reading", "old_reading", type=click.Choice(["original", "huggingface"]), hidden=True)
 @click.option("--cased/--uncased", default=None, help="Keep case and accents, or not.")
 @click.option("--json", "as_json", is_flag=True, help="JSON in a terminal too.")
-def tokenize(texts: tuple[str, ...], vocab: str | None, reading: str | None, cased: bool | None, as_json: bool) -> None:
-    """Show the WordPieces of texts, as the line and the pushed model see them.
+def tokenize(
+    texts: tuple[str, ...],
+    vocab: str | None,
+    reading: str | None,
+    old_reading: str | None,
+    cased: bool | None,
+    as_json: bool,
+) -> None:
+    """Show the tokens of texts, as the pipeline and the pushed model see them.
 
-    Without TEXTS, each line of the standard input is one. A terminal gets the pieces coloured, word by word, above their
+    Without TEXTS, each line of the standard input is one. A terminal shows the tokens coloured by word, above their
     ids; a file or a pipe gets one JSON object a line: tokens, ids, and offsets in characters, text[start:end].
 
-    What is not said by an option is taken from the tokenizer_config.json beside the vocabulary; without one it is the
-    reading original, uncased.
+    Options that are not given follow the tokenizer_config.json beside the vocabulary; without one the tokenizer variant is
+    original, uncased.
 
     \b
     bertline tokenize "Who let the dogs out?"
-    bertline tokenize --vocab path/to/checkpoint < lines.txt > pieces.jsonl
+    bertline tokenize --vocab path/to/checkpoint < lines.txt > tokens.jsonl
     """
     from pipeline.tokenize_lines import shown
 
+    reading = reading or old_reading
     as_json = as_json or not sys.stdout.isatty()
     at_once = not texts and sys.stdin.isatty()
     for line in shown(_given(texts), vocab, reading=reading, cased=cased, as_json=as_json, at_once=at_once):
@@ -378,7 +391,7 @@ def settings() -> None:
 @main.command()
 @click.option("--workspace", default="workspace", show_default=True)
 def doctor(workspace: str) -> None:
-    """Check the environment and say what to mend."""
+    """Check the environment and say what to fix."""
     from pipeline.doctor import examine
 
     began = time.perf_counter()
@@ -388,7 +401,7 @@ def doctor(workspace: str) -> None:
         click.secho(f"{mark} ", fg=colour, nl=False)
         click.echo(f"{finding.what}: {finding.found}" + (f"\n    → {finding.remedy}" if finding.remedy else ""))
     wrong = sum(finding.level == "wrong" for finding in findings)
-    click.echo(f"{'All well' if not wrong else f'{wrong} to mend'} ({time.perf_counter() - began:.0f} s).")
+    click.echo(f"{'No problems found' if not wrong else f'{wrong} to fix'} ({time.perf_counter() - began:.0f} s).")
     sys.exit(1 if wrong else 0)
 
 

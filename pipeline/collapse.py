@@ -94,7 +94,7 @@ def _one_answer(confusion: Sequence[Sequence[int]]) -> str | None:
     same_answer, same_label = max(answers) / rows, max(labels) / rows
     if same_answer < _SAME_ANSWER or same_label >= _SAME_LABEL:
         return None
-    return f"{same_answer:.1%} of the answers are one class, and at most {same_label:.1%} of the held-out labels"
+    return f"{same_answer:.1%} of the predictions are one class, but at most {same_label:.1%} of the evaluation labels"
 
 
 def _far_from(value: float, others: Sequence[float], metric: str, better: str) -> str | None:

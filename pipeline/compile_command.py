@@ -21,21 +21,20 @@ from pipeline.errors import BertlineError
     help="Kubeflow Pipelines, Vertex AI, or a TFJob of Kubeflow's training operator.",
 )
 @click.option("-o", "--out", metavar="FILE", help=".yaml, or .json for the whole job. [default: NAME.yaml]")
-@click.option("--root", help="Folder that every step sees, as gs://BUCKET/FOLDER; in place of cluster.root.")
-@click.option("--image", help="Container image with this package; in place of cluster.image.")
+@click.option("--root", help="Folder that all steps share, as gs://BUCKET/FOLDER; overrides cluster.root.")
+@click.option("--image", help="Container image with this package; overrides cluster.image.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting of the config.")
 def compile_command(
     config: str, engine: Any, out: str | None, root: str | None, image: str | None, overrides: tuple[str, ...]
 ) -> None:
-    """Write the line as a file that Kubeflow Pipelines or Vertex AI run, or its training as a TFJob.
+    """Compile the pipeline for Kubeflow Pipelines or Vertex AI, or its training as a TFJob.
 
-    Each step becomes a container of its own. The files of the data, epochs and learning rate stay open: they are
-    parameters of a run, and so is the pipeline root. See cluster.* in `bertline settings` for the image, what each step
-    asks for, and how often it is tried again.
+    Each step becomes a container. The data files, epochs, learning rate and the pipeline root are parameters of a run. See
+    cluster.* in `bertline settings` for the image, the resources of each step, and retries.
 
     \b
-    bertline compile my.yaml --root gs://bucket/line -o line.yaml             then: bertline submit line.yaml --host URL
-    bertline compile my.yaml --engine vertex --root gs://bucket/line -o line.json
+    bertline compile my.yaml --root gs://bucket/root -o pipeline.yaml         then: bertline submit pipeline.yaml --host URL
+    bertline compile my.yaml --engine vertex --root gs://bucket/root -o pipeline.json
     bertline compile my.yaml --engine tfjob --root /mnt/shared -o job.yaml    then: kubectl apply -f job.yaml
     """
     from pipeline.config_file import load
@@ -50,7 +49,7 @@ def compile_command(
         raise BertlineError(f"{path}: {error.strerror}; name a file that can be written by --out.") from error
     follow = f"kubectl apply -f {path}" if engine == "tfjob" else f"bertline submit {path} --host URL"
     if engine == "vertex":
-        follow = f"hand {path} to aiplatform.PipelineJob(template_path=…)"
+        follow = f"pass {path} to aiplatform.PipelineJob(template_path=…)"
     click.echo(f"Written to {path}. Next: {follow}", err=True)
 
 

@@ -30,7 +30,7 @@ def apply_checkpoint_defaults(raw: dict[str, Any]) -> None:
     try:
         checkpoint = model["checkpoint"] = hubs.pinned(checkpoint)  # type: ignore[index]
         copy = Path(storage.at_hand(checkpoint))
-        need_encoder(checkpoint, read_card(copy), "so no training can begin with it")
+        need_encoder(checkpoint, read_card(copy), "so training cannot start from it")
         if (copy / ENCODER).is_dir():  # a model that this line has pre-trained
             copy, checkpoint = copy / ENCODER, storage.join(checkpoint, ENCODER.as_posix())
             model["checkpoint"] = checkpoint  # type: ignore[index]
@@ -66,8 +66,8 @@ def apply_recipe(raw: dict[str, Any]) -> None:
     if not (task and task.model.starts_from_scratch) and not {"epochs", "recipe"} & given.keys():
         raw["training"] = {**given, "recipe": [name for name in RECIPE if name not in given]}
         judged_by = _first_threshold(raw)
-        if judged_by and "best_by" not in given:
-            raw["training"]["best_by"] = judged_by  # the recipe takes it where it is measured after an epoch
+        if judged_by and "monitor" not in given:
+            raw["training"]["monitor"] = judged_by  # the recipe takes it where it is measured after an epoch
 
 
 def _has_own_encoder(raw: Mapping[str, Any]) -> bool:
@@ -115,7 +115,7 @@ def checkpoint_text(folder: Path) -> dict[str, Any]:
 
         preset = preset_tokenizer(folder)
         # KerasHub's way of splitting words is its own; the weights were trained with the original's.
-        return {"lower": preset["do_lower_case"]} if preset else {}
+        return {"lowercase": preset["do_lower_case"]} if preset else {}
     try:
         tokenizer = json.loads(path.read_text(encoding="utf-8"))
         given = {key: tokenizer.get(key) for key in ("do_lower_case", "strip_accents", "tokenize_chinese_chars")}
@@ -129,4 +129,4 @@ def checkpoint_text(folder: Path) -> dict[str, Any]:
             f"{path}: tokenize_chinese_chars is false; only BERT's own way, each Chinese character a word, is supported."
         )
     lower = given["do_lower_case"] is not False
-    return {"reading": "huggingface", "lower": lower, "strip_accents": given["strip_accents"]}
+    return {"tokenizer_variant": "huggingface", "lowercase": lower, "strip_accents": given["strip_accents"]}

@@ -20,6 +20,8 @@ from components.encoder_run import SCHEME, find_run
 from pipeline import glue, metric_names, search_space
 from pipeline.config import Config, nearest, without_password
 from pipeline.config.databases import anchored, has_password
+from pipeline.config.overrides import apply_override, say_once
+from pipeline.config.renamed import GivenTwice, current_name, old_names, rename_settings
 from pipeline.config_defaults import apply_checkpoint_defaults, apply_task_defaults
 from pipeline.config_source import PRESET_FOLDER, find
 from pipeline.errors import BertlineError
@@ -58,8 +60,15 @@ def written(source: str, overrides: Sequence[str] = (), *, workspace: str | None
 
 def _written(path: Path, overrides: Sequence[str], workspace: str | None) -> tuple[dict[str, Any], dict[str, int]]:
     raw, lines = _read_yaml(path)
+    try:
+        for use in rename_settings(raw):
+            lines |= {use.new: lines[use.old]} if use.old in lines else {}
+            say_once(f"{_where(use.old, path, lines)}: {use}.")
+    except GivenTwice as error:
+        raise BertlineError(f"{_where(error.old, path, lines)}: {error}.") from None
+    named: dict[str, str] = {}
     for override in overrides:
-        _apply_override(raw, override)
+        apply_override(raw, override, named)
     if workspace is not None:
         raw["workspace"] = workspace
     base = Path.cwd() if path.parent == PRESET_FOLDER else path.parent.resolve()
@@ -105,23 +114,6 @@ def _key_lines(node: Any, prefix: str = "") -> list[tuple[str, int]]:
             name = f"{prefix}{key.value}"
             found += [(name, key.start_mark.line + 1), *_key_lines(value, f"{name}.")]
     return found
-
-
-def _apply_override(raw: dict[str, Any], override: str) -> None:
-    key, sign, text = override.partition("=")
-    if not sign or not re.fullmatch(r"[a-z_]+(\.[A-Za-z0-9_-]+)*", key):
-        raise BertlineError(f"--set {override}: write it as section.key=value, for example training.epochs=2.")
-    try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise BertlineError(f"--set {override}: the value is not valid YAML.") from None
-    *sections, last = key.split(".")
-    target = raw
-    for section in sections:
-        target = target.setdefault(section, {})
-        if not isinstance(target, dict):
-            raise BertlineError(f"--set {override}: {section} is a value, not a section.")
-    target[last] = value
 
 
 def _with_glue_settings(raw: dict[str, Any], base: Path, where: str) -> dict[str, Any]:
@@ -214,7 +206,7 @@ def _explain(error: ValidationError, path: Path, lines: Mapping[str, int]) -> li
         key = ".".join(parts)
         if problem["type"] == "extra_forbidden":
             known = _fields_of(parts[:-1])
-            message = f"{key} is not a setting{nearest(parts[-1], known) or '; known here: ' + ', '.join(known)}"
+            message = f"{key} is not a setting{_meant(parts, known) or '; known here: ' + ', '.join(known)}"
         elif problem["type"] == "missing":
             message = f"{key} is missing{_purpose(parts)}"
         else:
@@ -225,6 +217,16 @@ def _explain(error: ValidationError, path: Path, lines: Mapping[str, int]) -> li
             message = f"{key}: {reason}{given}" if key else reason
         sentences.append(f"{_where(key, path, lines)}: {message}")
     return sentences
+
+
+def _meant(parts: Sequence[str], known: Sequence[str]) -> str:
+    """The nearest setting; where that is an old name, what it is called now."""
+    section = ".".join(parts[:-1])
+    before = old_names(section)
+    hint = nearest(parts[-1], [*known, *before])
+    for old in before:
+        hint = hint.replace(f" {old}?", f" {current_name(f'{section}.{old}').rpartition('.')[2]}?")
+    return hint
 
 
 def _where(key: str, path: Path, lines: Mapping[str, int]) -> str:

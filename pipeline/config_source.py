@@ -27,7 +27,7 @@ def find(source: str) -> Path:
     if path.is_dir() or path.is_file() and _is_data(path):
         what = "a folder" if path.is_dir() else "data"
         raise BertlineError(
-            f"{source}: this is {what}, and no config; `bertline new {shlex.quote(source)}` looks at it and writes one."
+            f"{source}: this is {what}, not a config; `bertline new {shlex.quote(source)}` writes one for it."
         )
     if path.is_file():
         return path

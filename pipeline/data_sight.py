@@ -52,7 +52,7 @@ class DataSight:
         except Exception:
             logging.exception("the page of the data")
         else:
-            self._say(f"rows, labels, lengths and anomalies of the data: {from_here(path)}")
+            self._say(f"data report (examples, labels, lengths, anomalies): {from_here(path)}")
 
     def _written(self, tracker: Tracker, judgement: Mapping[str, Any] | None) -> Path:
         config = self._config

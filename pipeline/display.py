@@ -28,6 +28,7 @@ from pipeline.summary import Summary
 
 _SHOWN_CLASSES = 12
 _WORST_CLASSES = 5
+_COUNTED = {"rows": "examples"}  # what a verdict counts -> how it is shown
 _PLAIN_SECONDS = 20.0  # how often a line of progress is printed where there is no terminal
 
 
@@ -123,7 +124,7 @@ class Display:
             names = ("accuracy", *(name for name in record.scores if name != "accuracy"))
             found = {name: record.numbers()[f"eval_{name}"] for name in names}
             scores = "".join(f", {name} {value:.4f}" for name, value in found.items() if not math.isnan(value))
-            self._console.print(f"  epoch {record.epoch}: held-out loss {record.eval_loss:.4f}{scores}")
+            self._console.print(f"  epoch {record.epoch}: evaluation loss {record.eval_loss:.4f}{scores}")
             return
         detail = f"loss {record.loss:.4f}  {record.tokens_per_second:,.0f} tokens/s"
         if self._live:
@@ -164,23 +165,23 @@ def show_summary(console: Console, summary: Summary, next_commands: list[tuple[s
 
 def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
     rows = summary.rows
-    tested = f" {rows['test']:,} to test," if "test" in rows else ""
+    tested = f" {rows['test']:,} for test," if "test" in rows else ""
     yield (
-        "rows",
+        "examples",
         (
-            f"{rows.get('read', 0):,} read: {rows.get('train', 0):,} to train, {rows.get('eval', 0):,} held out,{tested}"
-            f" {rows.get('excluded', 0):,} left out on purpose{_by_settings(rows.get('left_out', {}))},"
+            f"{rows.get('read', 0):,} read: {rows.get('train', 0):,} for training, {rows.get('eval', 0):,} for evaluation,"
+            f"{tested} {rows.get('excluded', 0):,} left out on purpose{_by_settings(rows.get('left_out', {}))},"
             f" {rows.get('quarantined', 0):,} quarantined"
         ),
     )
     if summary.positive:
-        yield "positive class", f"{summary.positive}   ({summary.positive_why}; f1, precision and recall are of it)"
+        yield "positive class", f"{summary.positive}   ({summary.positive_why}; the class of f1, precision and recall)"
     if fallback := without_encoder(summary.kind, summary.task):
         yield "model", f"[yellow]{fallback}[/], no encoder   ({summary.kind_why})"
     majority = summary.baseline.get("majority") or {}
     for metric, value in summary.metrics.items():
         if metric == "accuracy" and majority:
-            yield metric, f"{_number(value)}   (always answering {majority['label']!r}: {majority['accuracy']:.4f})"
+            yield metric, f"{_number(value)}   (always predicting {majority['label']!r}: {majority['accuracy']:.4f})"
         elif metric != "rows":
             why = summary.undefined.get(metric)
             yield metric, f"undefined: {why}" if why else _number(value)
@@ -196,15 +197,15 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
     for name, values in _shown_classes(summary.classes).items():
         scores = "  ".join(f"{score} {_number(values[score])}" for score in ("precision", "recall", "f1"))
         counted = list(values)[-1]
-        yield f"  class {name}", f"{scores}  on {values[counted]:.0f} {counted}"
+        yield f"  class {name}", f"{scores}  on {values[counted]:.0f} {_COUNTED.get(counted, counted)}"
     if len(summary.classes) > _SHOWN_CLASSES:
         measured = sum(map(_is_measured, summary.classes.values()))
         rest, without = max(0, measured - _WORST_CLASSES), len(summary.classes) - measured
         unmeasured = f"; {without} without evaluation examples" if without else ""
-        yield "  …", f"{rest} more, of a higher f1, in the report: bertline report --last{unmeasured}"
+        yield "  …", f"{rest} more with a higher f1; see bertline report --last{unmeasured}"
     first = next(iter(summary.metrics), "")
     for name, values in summary.slices.items():
-        yield f"  {name}", f"{first} {_number(values[first])} on {values['rows']:.0f} rows"
+        yield f"  {name}", f"{first} {_number(values[first])} on {values['rows']:.0f} examples"
     if summary.anomalies_allowed:
         yield "anomalies", "[yellow]allowed by --allow-anomalies[/]"
     if summary.blessed is not None:
@@ -212,13 +213,13 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.serve_check.get("blessed"):
         yield "served", _served(summary.serve_check)
     if summary.pushed_version:
-        how = "" if summary.fresh_push else "  (it was there already: the same model is not pushed twice)"
+        how = "" if summary.fresh_push else "  (already pushed: the same model is not pushed twice)"
         if summary.newest_version != summary.pushed_version:
             how += f"; servers load version {summary.newest_version}, the newest"
         yield "pushed", f"version {summary.pushed_version}  {from_here(summary.pushed_path)}{how}"
     elif summary.withdrawn_version:
-        back = f"`bertline rollback --to {summary.withdrawn_version}` brings it back"
-        yield "pushed", f"nothing: this very model is version {summary.withdrawn_version}, which was withdrawn; {back}"
+        back = f"`bertline rollback --to {summary.withdrawn_version}` restores it"
+        yield "pushed", f"nothing: this model is version {summary.withdrawn_version}, which was withdrawn; {back}"
     elif summary.blessed is not None:
         yield "pushed", "nothing"
     if summary.mlflow_run_id:
@@ -262,6 +263,6 @@ def _by_settings(counts: dict[str, int]) -> str:
 
 def _served(report: dict[str, Any]) -> str:
     if not report["samples"]:
-        return f"loaded by {report['server']}; there are no samples to ask"
-    alike = f"{report['samples']} samples answered by {report['server']} as by the trained model"
+        return f"loaded by {report['server']}; no sample requests"
+    alike = f"{report['samples']} sample requests: {report['server']} responds as the trained model does"
     return f"{alike}, median {report['median_ms']:.3g} ms"

@@ -18,7 +18,7 @@ from pipeline.fingerprints import ROOT
 _GIB = 1 << 30
 _NEEDED_DISK = 5 * _GIB
 _PORTS = {8500: "gRPC serving", 8501: "REST serving", 5000: "mlflow ui"}
-_REINSTALL = "run `make setup`: it installs the versions that work together"
+_REINSTALL = "run `make setup`: it installs the required versions"
 
 # The order is the trap: tensorflow_transform, imported before TensorFlow, turns tf.keras into Keras 2 for the process.
 _IMPORT_TRAP = (
@@ -51,7 +51,7 @@ def examine(workspace: Path) -> list[Finding]:
 def _python() -> Iterator[Finding]:
     version = ".".join(map(str, sys.version_info[:3]))
     right = sys.version_info[:2] == (3, 11)
-    yield Finding("ok" if right else "wrong", "Python", version, "" if right else "the line needs 3.11: " + _REINSTALL)
+    yield Finding("ok" if right else "wrong", "Python", version, "" if right else "Bertline needs 3.11: " + _REINSTALL)
 
 
 def _versions() -> Iterator[Finding]:
@@ -63,7 +63,7 @@ def _versions() -> Iterator[Finding]:
         if found is None:
             yield Finding("wrong", name, "not installed", _REINSTALL)
         elif found != wanted:
-            yield Finding("wrong", name, f"{found}, but {wanted} is the one that works", _REINSTALL)
+            yield Finding("wrong", name, f"{found}, but {wanted} is required", _REINSTALL)
         else:
             yield Finding("ok", name, found)
 

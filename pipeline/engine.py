@@ -103,7 +103,7 @@ class LocalEngine(LocalDagRunner):
                 found = StepExecutions(handle.store, context_name)
                 outputs = found.outputs()
                 cached = found.now.last_known_state == mlmd.Execution.CACHED
-                demanded = reason or "run again on demand"
+                demanded = reason or "run again on request"
                 reasons = () if cached else tuple(found.changes(None if _uses_cache(node) else demanded))
                 execution, artifacts = found.now.id, {key: output.id for key, output in outputs.items()}
             events.emit(events.StepFinished(name, seconds, cached, reasons, execution, artifacts))

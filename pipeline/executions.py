@@ -36,7 +36,7 @@ def why_again(store: Any, context_name: str) -> str | None:
     for output in outputs:
         if reason := output.properties.get("again"):
             return str(reason)
-    return None if is_whole(outputs) else "its last result is gone from the disk"
+    return None if is_whole(outputs) else "its last result was deleted"
 
 
 def is_whole(outputs: Iterable[Output]) -> bool:

@@ -21,8 +21,8 @@ _PLAIN_WIDTH = 140
 @click.argument("text")
 @click.option("--second", metavar="TEXT", help="Second text of a pair; the text that a question is about.")
 @click.option("--choice", multiple=True, metavar="TEXT", help="One of the endings to choose from.")
-@click.option("--label", metavar="NAME", help="Explain this class, tag, piece, ending or part of the text instead.")
-@click.option("--word", metavar="WORD|N", help="Of a model that answers word by word: the word, or its number, from 1.")
+@click.option("--label", metavar="NAME", help="Explain this class, tag, token, ending or part of the text instead.")
+@click.option("--word", metavar="WORD|N", help="For models that predict word by word: the word, or its number, from 1.")
 @click.option(
     "--baseline",
     type=click.Choice(["pad", "mask", "zero"]),
@@ -32,7 +32,7 @@ _PLAIN_WIDTH = 140
 )
 @click.option("--workspace", default="workspace", show_default=True)
 @click.option("--html", type=click.Path(dir_okay=False), metavar="FILE", help="Write a page that needs no other file.")
-@click.option("--json", "as_json", is_flag=True, help="Words, pieces and rollout, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Words, tokens and rollout, as JSON.")
 @click.option("--attention", is_flag=True, help="In --json, the weights of every head too.")
 def explain(
     model: str,
@@ -47,14 +47,14 @@ def explain(
     as_json: bool,
     attention: bool,
 ) -> None:
-    """Tell why a pushed model answers as it does: what each word adds, and where each head looks.
+    """Explain a prediction of a pushed model: the attribution of each word, and the attention of each head.
 
     MODEL is the folder of a pushed version, or of all versions of a model, or the name of a pipeline in the workspace; of
     several versions the newest is taken.
 
-    What a word adds is measured by integrated gradients, through the model's own graph, from a text of [PAD] to this one.
-    All words together add the change of the score, and it is said how exactly. By default what the model answered is
-    explained: a class, a number, an entity, both ends of a span, a guess, a translation.
+    Attributions are integrated gradients through the model's own graph, from a text of [PAD] to this one. They sum up to
+    the change of the score, within an error that is printed. By default the predicted output is explained: a class, a
+    number, an entity, both ends of a span, a masked token, a translation.
 
     \b
     bertline explain workspace/models/reviews/1 "A film to remember."
@@ -63,7 +63,7 @@ def explain(
     bertline explain MODEL "Who ate?" --second "A man ate an apple."   both ends of the answer; --label "an apple"
     bertline explain MODEL "Ada lived in London." --word London        one word's tag; --label B-PER: why not a person
     bertline explain MODEL "The [MASK] sat on the mat." --label cat    a model of the task pretraining
-    bertline explain MODEL "A man is riding a bike." --html page.html  a translation, and what each piece looked at
+    bertline explain MODEL "A man is riding a bike." --html page.html  a translation, and what each token attended to
     """
     from pipeline import environment
     from pipeline.errors import BertlineError

@@ -14,8 +14,8 @@ def fallback_by(config: Config) -> list[str]:
         return []
     if not has_fallback(config.task, len(config.data.columns_of_texts)):
         return []
-    is_given = "best_by" in training.model_fields_set and "best_by" not in training.recipe
-    return [training.best_by] if is_given else list(settings.thresholds)
+    is_given = "monitor" in training.model_fields_set and "monitor" not in training.recipe
+    return [training.monitor] if is_given else list(settings.thresholds)
 
 
 def without_fallback(config: Config) -> Config:

@@ -75,7 +75,7 @@ def make_pipeline(config: Config, engine: Engine) -> Pipeline:
     if engine == "vertex" and not _root(config).startswith("gs://"):
         raise BertlineError(f"cluster.root: Vertex keeps its files in gs://BUCKET/FOLDER; received {_root(config)}.")
     if config.seeds:
-        raise BertlineError("seeds: an engine runs the line once; leave seeds out, and set training.seed.")
+        raise BertlineError("seeds: an engine runs the pipeline once; leave seeds out, and set training.seed.")
     pipeline = create_pipeline(config, place=_place(config))
     known = [component.id for component in pipeline.components]
     for name in config.cluster.resources.keys() - {"default", *known}:

@@ -26,12 +26,14 @@ def held_out_records(card: Mapping[str, Any], digest: str, workspace: str | Path
     found = _examples_of(path, digest) if path.is_file() else None
     if found is None:
         raise BertlineError(
-            f"no line in {workspace} has pushed this model, so its held-out rows are not known; name its --workspace, or a"
-            " file with rows by --data."
+            f"no pipeline in {workspace} has pushed this model, so its evaluation examples are unknown; give its"
+            " --workspace, or a file with examples by --data."
         )
     files = sorted(map(str, found.glob("Split-eval/*")))
     if not files:
-        raise BertlineError(f"{found}: the line's held-out rows are gone from the disk; name a file with rows by --data.")
+        raise BertlineError(
+            f"{found}: the evaluation examples of the pipeline were deleted; give a file with examples by --data."
+        )
     return read_records(files, most)
 
 
@@ -77,8 +79,8 @@ def records_of_file(path: str, card: Mapping[str, Any], most: int) -> list[bytes
     task = get_task(card["task"])
     if task.preprocessing.number_keys:
         raise BertlineError(
-            f"--data: the task {task.name} is judged by examples that its line has made of documents; leave it out, and"
-            " name the --workspace of the line."
+            f"--data: the task {task.name} is evaluated on examples that its pipeline has made from documents; leave it"
+            " out, and give the --workspace of the pipeline."
         )
     data, lists = _how_read(path, card, has_label=task.preprocessing.label is not None), list(task.preprocessing.list_keys)
     columns = list(needed_columns(data, (), lists))
@@ -93,9 +95,9 @@ def records_of_file(path: str, card: Mapping[str, Any], most: int) -> list[bytes
         if len(kept) == most:
             break
     if left_out:
-        events.emit(events.Note(f"{left_out:,} rows of {path} were left out: they cannot be read, or are excluded"))
+        events.emit(events.Note(f"{left_out:,} examples of {path} were left out: unreadable or excluded"))
     if not kept:
-        raise BertlineError(f"{path}: no row of it can be used; `bertline new {path}` says what is in it.")
+        raise BertlineError(f"{path}: no usable example; `bertline new {path}` says what is in it.")
     return kept
 
 

@@ -13,6 +13,7 @@ from components.encoder_run import find_pushing_run
 from components.publish import pushed_versions, withdrawn_versions
 from models import kinds
 from pipeline.config import without_password
+from pipeline.config.renamed import current_params
 from pipeline.errors import BertlineError
 from pipeline.run_store import store_of
 from pipeline.storage import AnyPath
@@ -33,7 +34,10 @@ def find_lineage(destination: AnyPath, version: int, workspace: str) -> dict[str
         raise BertlineError(f"{destination}: there is no version {version}; there are {known}.")
     card = dict(pushed.card)
     if not card:
-        raise BertlineError(f"{pushed.path}: it has no card, so no run of this line has pushed it, and nothing is known.")
+        raise BertlineError(
+            f"{pushed.path}: no model metadata (assets.extra/bertline.json), so it was not pushed by Bertline"
+            " and its lineage is unknown."
+        )
     uri = store_of(workspace)
     run, problem = find_pushing_run(uri, card.get("mlflow_run_id"), card.get("digest"))
     found = {
@@ -50,7 +54,7 @@ def find_lineage(destination: AnyPath, version: int, workspace: str) -> dict[str
     return found | {
         "mlflow_run_id": run.info.run_id,
         "config": f"{run.info.artifact_uri}/config.json",
-        "params": dict(run.data.params),
+        "params": current_params(run.data.params),
         "metrics": {key.removeprefix(_METRIC): value for key, value in run.data.metrics.items() if key.startswith(_METRIC)},
         "commit": run.data.tags.get("git.commit"),
     }

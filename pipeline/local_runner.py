@@ -34,7 +34,7 @@ def main() -> None:
     workspace = os.environ.get("BERTLINE_WORKSPACE", str(ROOT / "workspace"))
     config = load(os.environ.get("BERTLINE_CONFIG", "reviews"), workspace=str(Path(workspace).resolve()))
     if config.seeds:
-        raise BertlineError("seeds: TFX's own command runs the line once; use `bertline run`, or leave seeds out.")
+        raise BertlineError("seeds: TFX's command runs the pipeline once; use `bertline run`, or leave seeds out.")
     engine, console = LocalEngine(config), Console(highlight=False)
     with Display(console) as display, events.listening(display.hear):
         engine.run(create_pipeline(config))

@@ -15,7 +15,7 @@ from pipeline.shown_paths import from_here
 
 _REASONS = {
     errno.ENOSPC: "the disk is full; free some space, or name a folder on another disk",
-    errno.EDQUOT: "your share of the disk is used up; free some space, or name a folder on another disk",
+    errno.EDQUOT: "your disk quota is used up; free some space, or use a folder on another disk",
     errno.EROFS: "the file system is read-only; name a folder that can be written to",
     errno.EACCES: "you are not allowed to; change its permissions, or name another path",
     errno.EPERM: "you are not allowed to; change its permissions, or name another path",

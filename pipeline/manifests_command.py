@@ -11,12 +11,12 @@ from pipeline.serve_command import named_model
 
 
 @click.command()
-@click.option("--name", help="The model's name, by which clients ask. [default: the pipeline's, or the folder's]")
+@click.option("--name", help="The model's name in requests. [default: the pipeline's, or the folder's]")
 @click.option("--model_base_path", metavar="DIR", help="Folder of its numbered versions. [default: what was pushed last]")
 @click.option("--workspace", default="workspace", show_default=True, help="Where to look for what was pushed last.")
 @click.option("--kind", type=click.Choice(["deployment", "kserve"]), default="deployment", show_default=True)
 @click.option("--storage", metavar="URI", help="Where the cluster finds that folder. [default: pvc://NAME-models]")
-@click.option("--image", help="[default: tensorflow/serving, of the version that this line is made for]")
+@click.option("--image", help="[default: tensorflow/serving, of the version that this package supports]")
 @click.option("--replicas", type=click.IntRange(1), default=1, show_default=True)
 @click.option("-o", "--out", "out", metavar="FILE", help="Write it there. [default: the standard output]")
 def manifests(
@@ -31,8 +31,8 @@ def manifests(
 ) -> None:
     """Write Kubernetes manifests that serve a pushed model by TensorFlow Serving.
 
-    The memory that is asked for follows from the size of the newest version. The model itself does not go with them: copy
-    the folder of its versions to where --storage says.
+    The memory request follows from the size of the newest version. The model itself is not included: copy the folder of its
+    versions to where --storage says.
 
     \b
     bertline manifests -o serving.yaml                             a Deployment, a Service and a ConfigMap

@@ -28,8 +28,8 @@ def mistakes(config: Config) -> Iterator[tuple[str, str]]:
             if name not in known:
                 yield f"evaluation.{section}.{name}", _unknown(name, known, config.task)
     training = config.training
-    if "best_by" not in training.recipe and training.best_by not in (*known, _LOSS):
-        yield "training.best_by", _unknown(training.best_by, (*known, _LOSS), config.task)
+    if "monitor" not in training.recipe and training.monitor not in (*known, _LOSS):
+        yield "training.monitor", _unknown(training.monitor, (*known, _LOSS), config.task)
 
 
 def _unknown(name: str, known: tuple[str, ...], task: str) -> str:

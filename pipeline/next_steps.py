@@ -47,25 +47,25 @@ def next_steps(config: Config, started: Started, summary: Summary) -> list[Step]
 
 def _after_a_push(config: Config, started: Started, summary: Summary) -> Iterator[Step]:
     elsewhere, bertline = _elsewhere(config), program("bertline")
-    yield f"{bertline} predict{elsewhere} {_example(config, summary)}", "ask the pushed model"
+    yield f"{bertline} predict{elsewhere} {_example(config, summary)}", "predict with the pushed model"
     yield f"{bertline} serve{elsewhere}", f"or try it in a browser, on http://localhost:{REST_PORT}/"
     if fallback := without_encoder(summary.kind, summary.task):
-        why = f"the pushed model is {fallback}; a better one begins with a pre-trained encoder of this language"
+        why = f"the pushed model is {fallback}; for a better one start from a pre-trained encoder of this language"
         yield _again(config, started, "model.checkpoint=FOLDER"), why
     yield f"{bertline} ui{elsewhere}", "curves, slices and the confusion matrix, beside other runs"
     if (longer := _longer(config, started, summary)) and not fallback:
         yield longer
     elif config.tracking.enabled:
-        yield f"{bertline} report --last{elsewhere}", "write a page about this run, for others to read"
+        yield f"{bertline} report --last{elsewhere}", "write a report of this run as one page"
 
 
 def _other_epochs(config: Config, started: Started, summary: Summary) -> Iterator[Step]:
     if longer := _longer(config, started, summary):
         yield longer
-    elif config.training.keep == "last" and "keep" not in config.training.recipe and _rose(summary.eval_losses):
+    elif not config.training.restore_best and "restore_best" not in config.training.recipe and _rose(summary.eval_losses):
         best = summary.eval_losses.index(min(summary.eval_losses)) + 1
         why = f"the evaluation loss was lowest after epoch {best} and has risen since: keep the weights of the best epoch"
-        yield _again(config, started, "training.keep=best"), why
+        yield _again(config, started, "training.restore_best=true"), why
 
 
 def _after_a_refusal(config: Config, started: Started, summary: Summary) -> Iterator[Step]:
@@ -84,7 +84,7 @@ def _after_a_refusal(config: Config, started: Started, summary: Summary) -> Iter
 def _faster(config: Config, started: Started, summary: Summary) -> Iterator[Step]:
     """Ways on where the server has answered too slowly."""
     took = summary.serve_check.get("median_ms") or 0.0
-    if took <= config.serve_check.max_ms:
+    if took <= config.serve_check.max_latency_ms:
         return
     yield _again(config, started), "ask it again, if the machine was busy; only the ServeCheck and what follows run"
     words = [len(str(text).split()) for texts in _evaluation_texts(summary) for text in texts.values()]
@@ -94,19 +94,19 @@ def _faster(config: Config, started: Started, summary: Summary) -> Iterator[Step
         yield _again(config, started, "text.long=head_tail"), why
     limit = math.ceil(took / 500) * 500
     why = f"if {took:,.0f} ms are fast enough for you; only the ServeCheck and what follows run"
-    yield _again(config, started, f"serve_check.max_ms={limit}"), why
+    yield _again(config, started, f"serve_check.max_latency_ms={limit}"), why
 
 
 def _to_learn_better(config: Config, started: Started, summary: Summary) -> Iterator[Step]:
     if not without_encoder(summary.kind, summary.task):  # neither more epochs nor the best of them would change that
         yield from _other_epochs(config, started, summary)
     if config.model.checkpoint is None and not get_task(config.task).model.has("make_encoder"):
-        why = "start from a pre-trained encoder, the folder of a Hugging Face BERT, and not from scratch"
+        why = "start from a pre-trained encoder, the folder of a Hugging Face BERT, instead of from scratch"
         yield _again(config, started, "model.checkpoint=FOLDER"), why
     yield from _rare_class(config, started, summary)
     examples = summary.rows.get("train", 0)
     if examples < _FEW_EXAMPLES:
-        yield "", f"more labelled examples: {examples:,} are few to learn from"
+        yield "", f"more labelled examples: {examples:,} are few to train on"
     yield from _lower_thresholds(config, started, summary)
 
 
@@ -118,10 +118,11 @@ def _rare_class(config: Config, started: Started, summary: Summary) -> Iterator[
     if found["rows"] < _FEW_OF_A_CLASS:
         yield (
             "",
-            f"more labelled examples of {summary.positive!r}: {found['rows']:.0f} evaluation examples measure it badly",
+            f"more labelled examples of {summary.positive!r}: {found['rows']:.0f} evaluation examples are too few"
+            " to measure it",
         )
     if config.training.class_weights is None and config.training.sampling == "natural":
-        why = f"{summary.positive!r} is rare and mostly overlooked: let its examples weigh more"
+        why = f"{summary.positive!r} is rare and mostly missed: give its examples a higher weight"
         yield _again(config, started, "training.class_weights=balanced"), why
 
 
@@ -134,9 +135,11 @@ def _longer(config: Config, started: Started, summary: Summary) -> Step | None:
         return None  # it has trained until nothing became better; and epochs that are given end the recipe as a whole
     if not losses or not math.isfinite(losses[-1]) or losses[-1] > min(losses) or (len(losses) > 1 and _rose(losses[-2:])):
         return None
-    fell = "one epoch is little" if len(losses) == 1 else "the evaluation loss still fell at the last epoch"
+    fell = "one epoch is short" if len(losses) == 1 else "the evaluation loss still fell at the last epoch"
     more = epochs + max(1, epochs // 2)
-    return _again(config, started, f"{_EPOCHS}={more}"), f"{fell}: train longer; only the Trainer and what follows run"
+    return _again(
+        config, started, f"{_EPOCHS}={more}"
+    ), f"{fell}: train longer; only the Trainer and the steps after it run"
 
 
 def _rose(losses: Sequence[float]) -> bool:
@@ -157,11 +160,11 @@ def _lower_thresholds(config: Config, started: Started, summary: Summary) -> Ite
         majority = _of_majority(name, verdict, summary)
         if (value >= majority) if name in lower else (value <= majority):
             always = (
-                f"always answering {summary.baseline['majority']['label']!r}" if summary.baseline.get("majority") else ""
+                f"always predicting {summary.baseline['majority']['label']!r}" if summary.baseline.get("majority") else ""
             )
-            yield "", f"another threshold would not help: {always or 'the majority'} reaches {name} {majority:.4f} as well"
+            yield "", f"a lower threshold would not help: {always or 'the majority'} reaches {name} {majority:.4f} as well"
             continue
-        again = "only the Evaluator and what follows run"
+        again = "only the Evaluator and the steps after it run"
         reached = math.ceil(value * 1000) / 1000 if name in lower else math.floor(value * 1000) / 1000
         enough, changes = f"{name} {value:.4f} is good enough for you", [f"evaluation.thresholds.{name}={reached:g}"]
         # The lower threshold alone would not do where a simple baseline is better as well.
@@ -171,7 +174,7 @@ def _lower_thresholds(config: Config, started: Started, summary: Summary) -> Ite
             changes.append("evaluation.must_beat_baselines=false")
             enough += ", though a simple baseline is better"
             if config.model.checkpoint is None:
-                again = "the Trainer, which looks for no fallback then, and what follows run"
+                again = "the Trainer, which then tries no fallback, and the steps after it run"
         yield _again(config, started, *changes), f"if {enough}; {again}"
 
 
@@ -213,7 +216,7 @@ def _example(config: Config, summary: Summary) -> str:
         return '--mask "This is a [MASK]."'
     second = ' --second "Another text."' if len(config.data.text_columns) == 2 and not embed else ""
     choices = ' --choice "One end." --choice "Another end."' if config.data.choices else ""
-    return f'{embed}"A text of yours."{second}{choices}'
+    return f'{embed}"Your text."{second}{choices}'
 
 
 def _asked(texts: Texts, *, alone: bool) -> str:

@@ -37,7 +37,7 @@ def bertline(line: str) -> None:
         raise BertlineError(error.format_message()) from None
     except SystemExit as end:
         if end.code:
-            raise BertlineError(f"`bertline {line}` ended with {end.code}; what it said is above.") from None
+            raise BertlineError(f"`bertline {line}` ended with {end.code}; see its output above.") from None
 
 
 def show(page: str | Path, height: int = 640) -> Any:

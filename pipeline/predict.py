@@ -95,17 +95,17 @@ def find(model: str | None, workspace: str, wanted: Wanted = ANY) -> Found:
     served = None if model else _last_pushed(workspace)
     folder = Path(at_hand(str(model or (served and served.path))))
     if not (folder / "saved_model.pb").is_file():
-        raise BertlineError(f"{folder}: there is no SavedModel here.")
+        raise BertlineError(f"{folder}: no SavedModel here.")
     card = read_card(folder)
     task = card.get("task")
     if not isinstance(task, str):
-        raise BertlineError(f"{folder}: it does not say which task it is for, so no run of this line has exported it.")
+        raise BertlineError(f"{folder}: no task in its model metadata, so it was not exported by Bertline.")
     if wanted.task and task != wanted.task:
         raise BertlineError(f"{folder}: its task is {task}, not {wanted.task}; name another model by --model.")
     kind = kind_for(task, wanted.further)
     if kind is None:
-        unknown = f"its task is {task}, of which this version of bertline knows nothing"
-        raise BertlineError(f"{folder}: {unknown}; ask it with the version that trained it.")
+        unknown = f"its task is {task}, which this version of Bertline does not know"
+        raise BertlineError(f"{folder}: {unknown}; use the version that trained it.")
     keys = ["text"] if wanted.further else card.get("text_keys", ["text"])
     note = "; ".join(filter(None, [served.instead if served else "", told(card)]))
     return Found(str(folder), keys, lambda: _load(folder, wanted.shown_as(kind), wanted), card.get("columns", {}), note)
@@ -119,7 +119,7 @@ def _load(folder: Path, kind: Kind[Any], wanted: Wanted) -> Loaded:
     servable = Servable(folder)
     if wanted.signature not in servable.signatures:
         servable.close()
-        raise BertlineError(f"{folder}: it has no signature {wanted.signature}; name another model by --model.")
+        raise BertlineError(f"{folder}: no signature {wanted.signature}; name another model by --model.")
     signature = servable.signatures[wanted.signature]
     outputs = tuple(signature.outputs)
     fetches = tuple(signature.outputs[name].name for name in outputs)
@@ -163,17 +163,19 @@ def ask_each(model: Loaded, batches: Iterable[Sequence[Texts]]) -> Iterator[list
 
 def _wrong_texts(keys: Sequence[str], row: Texts, number: int) -> str:
     if CHOICES in keys and CHOICES not in row:
-        return f"the model chooses, and row {number} has nothing to choose from; give --choice TEXT, twice or more"
+        return f"the model chooses between endings, and example {number} has none; give --choice TEXT, twice or more"
     if CHOICES not in keys and CHOICES in row:
-        return "the model does not choose; leave out --choice"
+        return "the model does not choose between endings; leave out --choice"
     wanted, given = (len(names) - (CHOICES in names) for names in (keys, row))
     if wanted == 1:
-        return f"the model reads one text, and row {number} has {given}; leave out --second and --pairs"
-    return f"the model reads two texts, and row {number} has {given}; give both as TEXT --second TEXT, or --pairs"
+        return f"the model reads one text, and example {number} has {given}; leave out --second and --pairs"
+    return f"the model reads two texts, and example {number} has {given}; give both as TEXT --second TEXT, or --pairs"
 
 
 def _last_pushed(workspace: str) -> summary.Served:
     found = summary.served(workspace)
     if found is None:
-        raise BertlineError(f"no run in {workspace} has pushed a model yet; `bertline run` does, or name one by --model.")
+        raise BertlineError(
+            f"no run in {workspace} has pushed a model yet; run `bertline run`, or name a model by --model."
+        )
     return found

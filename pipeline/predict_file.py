@@ -61,7 +61,7 @@ def answer_file(path: str, out: str, found: Found, format: str | None = None) ->
         rows = sum(1 for _ in progress.track(source.questions(), task_id=shown))
         progress.update(shown, description="loading the model", completed=0, total=rows)
         with closing(found.load()) as model, written_at_once(out) as stream:
-            progress.update(shown, description="asking")
+            progress.update(shown, description="predicting")
             for fields in answered(source.questions(), model):
                 stream.write(json.dumps(fields, ensure_ascii=False) + "\n")
                 progress.advance(shown)
@@ -121,9 +121,7 @@ class Source:
         format = format or {"documents": "lines"}.get(name := format_by_ending(path) or "", name)
         keys = found.text_keys
         if format not in FORMATS:
-            raise BertlineError(
-                f"{path}: its ending is none of a format that can be asked about; give --format {'|'.join(FORMATS)}."
-            )
+            raise BertlineError(f"{path}: unknown file ending; give --format {'|'.join(FORMATS)}.")
         if format == "lines":
             if len(keys) > 1:
                 raise BertlineError(
@@ -160,7 +158,7 @@ class Source:
                 raise _bad(row)
             for column in self.texts.values():
                 if fields.get(column) is None:
-                    raise BertlineError(f"{row.place}: there is no {column!r}; the model reads one in every line.")
+                    raise BertlineError(f"{row.place}: {column!r} is missing; every line needs it.")
             yield self._question(row, fields)
 
     def _of_records(self) -> Iterator[Question]:
@@ -176,7 +174,7 @@ class Source:
                 if bad := check_line(self.path, "utf-8", number, line):
                     raise _bad(bad)
                 if len(line) > MAX_RECORD_CHARS:
-                    raise BertlineError(f"{self.path}:{number}: the line is longer than {MAX_RECORD_CHARS:,} characters.")
+                    raise BertlineError(f"{self.path}:{number}: line longer than {MAX_RECORD_CHARS:,} characters.")
                 text = line.rstrip("\r\n")
                 yield self._question(Row(self.path, number, {key: text}), {key: text})
 
@@ -189,7 +187,7 @@ class Source:
             if isinstance(choices, BadRow):
                 raise _bad(choices)
             if not choices:
-                raise BertlineError(f"{row.place}: there is nothing to choose from; give choices in every line.")
+                raise BertlineError(f"{row.place}: no choices; every line needs them.")
             texts[CHOICES] = [choice.encode() for choice in choices]
         return Question(fields, texts)
 
@@ -213,12 +211,12 @@ def _bad(row: BadRow) -> BertlineError:
 def _check_paths(path: str, out: str) -> None:
     if not Path(path).is_file():
         there = Path(path).exists()
-        remedy = "is no plain file, and it is read twice; save it as one" if there else "no such file; check the path"
+        remedy = "is not a regular file, and it is read twice; save it as one" if there else "no such file; check the path"
         raise BertlineError(f"{path}: {remedy}.")
     if out == STDOUT:
         return
     if Path(out).exists() and os.path.samefile(path, out):
-        raise BertlineError(f"{out}: --out names the file that is read; name another.")
+        raise BertlineError(f"{out}: --out is the input file; name another.")
     if Path(out).is_dir() or not Path(out).absolute().parent.is_dir():
         what = "is a folder" if Path(out).is_dir() else f"there is no folder {Path(out).absolute().parent}"
         raise BertlineError(f"{out}: {what}; name a file by --out.")

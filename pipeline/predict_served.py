@@ -30,11 +30,13 @@ def find_served(server: Server, workspace: str, wanted: Wanted = ANY) -> Found:
     with _client(server, name, timeout=min(server.timeout, _ANSWERS_SOON)) as client:
         signatures = client.metadata().signatures
     if signature not in signatures:
-        raise BertlineError(f"{where}: it has no {signature}, but {', '.join(signatures)}; name another model by --name.")
+        raise BertlineError(
+            f"{where}: no signature {signature}, but {', '.join(signatures)}; name another model by --name."
+        )
     try:
         kind = kind_of(signatures[signature])
     except UnknownKindError as error:
-        raise BertlineError(f"{where}: {error}; ask it by Client.predict of serving/client.py.") from None
+        raise BertlineError(f"{where}: {error}; use Client.predict of serving/client.py.") from None
     if wanted.task and wanted.task not in (known := tasks_with(kind)):
         tasks = " or ".join(known)
         raise BertlineError(f"{where}: its task is {tasks}, not {wanted.task}; name another model by --name.")
@@ -73,5 +75,5 @@ def _client(server: Server, name: str, *, timeout: float, retries: int = 5) -> C
 def _last_name(workspace: str) -> str:
     last = summary.read(workspace)
     if not last or not last.get("name"):
-        raise BertlineError(f"no run in {workspace} says what the model is called; name it by --name.")
+        raise BertlineError(f"no run in {workspace} has recorded a model name; give --name.")
     return last["name"]

@@ -75,13 +75,13 @@ class Place:
 def find_place(request: Request) -> Place:
     """Finds the model, and refuses what can be told to be wrong at once."""
     if request.heads is None and request.keep is not None and not 0 < request.keep < 1:
-        raise BertlineError(f"--keep: a share of the heads, above 0 and below 1. Received: {request.keep:g}")
+        raise BertlineError(f"--keep: a fraction of the heads, above 0 and below 1. Received: {request.keep:g}")
     if request.out and Path(request.out).exists():
-        raise BertlineError(f"{request.out} is there already; name another folder by --out, or remove it first.")
+        raise BertlineError(f"{request.out} already exists; name another folder by --out, or remove it first.")
     workspace = request.workspace or "workspace"
     folder = model_folder(request.model, workspace)
     if request.push and not folder.name.isdigit():
-        raise BertlineError(f"--push: {folder} is no numbered version, so it is not known where the next one belongs.")
+        raise BertlineError(f"--push: {folder} is not a numbered version, so there is no next version.")
     card = read_card(folder)
     home = folder.absolute().parent.parent.parent  # of workspace/models/NAME/VERSION
     if request.workspace is None and (home / "pipelines" / str(card.get("pipeline"))).is_dir():
@@ -199,7 +199,7 @@ def _push(out: Path, request: Request, report: PruneReport, place: Place, tracke
     run = tracker.mlflow_run_id
     pushed = publish(out, place.folder.absolute().parent, {**read_card(out), **({"mlflow_run_id": run} if run else {})})
     if pushed.withdrawn:
-        report.refused.append(f"this very model is version {pushed.version}, which was withdrawn")
+        report.refused.append(f"this model is version {pushed.version}, which was withdrawn")
         return
     report.pushed_version, report.pushed_path = pushed.version, str(pushed.path)
     tracker.register(lambda: champion(place.name, pushed))

@@ -16,19 +16,21 @@ REFUSED = 3
 
 @click.command()
 @click.argument("model", required=False)
-@click.option("--keep", type=float, metavar="SHARE", help="Share of the heads that stays. [default: 0.5]")
-@click.option("--heads", type=click.IntRange(1), metavar="N", help="So many heads stay, in place of a share.")
-@click.option("--look", is_flag=True, help="Tell what the heads are worth, and remove none.")
+@click.option("--keep", type=float, metavar="FRACTION", help="Fraction of the heads to keep. [default: 0.5]")
+@click.option("--heads", type=click.IntRange(1), metavar="N", help="Number of heads to keep, instead of --keep.")
+@click.option("--look", is_flag=True, help="Show the importance of the heads, and remove none.")
 @click.option(
     "--by",
     multiple=True,
     type=click.Choice(["gradient", "ablation"]),
     help="How importance is measured; given twice, both are shown and the first decides. [default: gradient]",
 )
-@click.option("--metric", metavar="NAME", help="What ablation and the curve are measured by. [default: the task's first]")
-@click.option("--data", metavar="FILE", help="Rows to judge by, with labels. [default: the line's held-out rows]")
+@click.option("--metric", metavar="NAME", help="Metric of the ablation and the curve. [default: the task's first]")
 @click.option(
-    "--rows", type=click.IntRange(1, 100_000), default=MOST_ROWS, show_default=True, help="So many of them at most."
+    "--data", metavar="FILE", help="Labelled examples to evaluate on. [default: the evaluation examples of the pipeline]"
+)
+@click.option(
+    "--rows", type=click.IntRange(1, 100_000), default=MOST_ROWS, show_default=True, help="Limit of evaluation examples."
 )
 @click.option("--out", metavar="DIR", help="Folder for the smaller model. [default: one in WORKSPACE/pruned]")
 @click.option("--push", is_flag=True, help="Push it as the next version, beside the original.")
@@ -37,34 +39,34 @@ REFUSED = 3
     type=click.FloatRange(0),
     default=MAX_DROP,
     show_default=True,
-    help="Of --push: how much worse the metric may be.",
+    help="For --push: how much worse the metric may be.",
 )
 @click.option("--workspace", metavar="DIR", help="[default: the one that MODEL is in, or ./workspace]")
 @click.option("--json", "as_json", is_flag=True, help="Everything, as JSON.")
 def prune(model: str | None, keep: float | None, look: bool, by: tuple[Any, ...], as_json: bool, **others: Any) -> None:
-    """Remove the attention heads of a pushed model that matter least, for good.
+    """Remove the least important attention heads of a pushed model.
 
     MODEL is the folder of a pushed model, or the name of a pipeline, whose newest version is taken (that of the last run by
-    default). It stays as it is: a smaller one is written beside it, with everything that a pushed model has. Sizes, speed
-    and every metric of both are told, on the same rows, and recorded in MLflow under the run that made the model.
+    default). It is unchanged: a smaller model is written beside it, with everything that a pushed model has. Sizes, speed
+    and every metric of both, on the same examples, are printed, and recorded in MLflow under the model's run.
 
-    How much a head matters is measured on held-out rows: by the gradient of the loss with respect to a mask over the heads
-    (one pass), or by ablation, each head masked alone (one pass a head). Many heads can often go at a small cost
-    (arXiv 1905.10650): the table of kept shares says how many. A layer may lose all of its heads.
+    The importance of a head is measured on evaluation examples: by the gradient of the loss with respect to a mask over
+    the heads (one pass), or by ablation, each head masked alone (one pass a head). Many heads can often be removed at a
+    small cost (arXiv 1905.10650): the table of kept heads shows how many. A layer may lose all of its heads.
 
     \b
-    bertline prune --look                         what each head of the last run's model is worth
+    bertline prune --look                         importance of each head of the last run's model
     bertline prune reviews --keep 0.5             half of the heads of the pipeline reviews
     bertline prune reviews --heads 20 --by ablation
     bertline prune workspace/models/reviews/1 --keep 0.4 --out smaller --data test.csv
     bertline prune reviews --keep 0.7 --push      serve it, if accuracy falls by at most 0.01
 
-    Exit code: 0 done, 3 not pushed because it is too much worse or is not served, 130 interrupted, 1 anything else.
+    Exit code: 0 done, 3 not pushed (the metric drops too far, or ServeCheck refused it), 130 interrupted, 1 anything else.
     """
     if look and (keep is not None or others["heads"] is not None or others["push"]):
         raise BertlineError("--look removes nothing, and goes without --keep, --heads and --push.")
     if keep is not None and others["heads"] is not None:
-        raise BertlineError("--keep and --heads say the same in two ways; give one of them.")
+        raise BertlineError("--keep and --heads exclude each other; give one of them.")
     share = None if look or others["heads"] is not None else 0.5 if keep is None else keep
     report = run_prune(Request(model=model, keep=share, by=by or ("gradient",), **others), as_json=as_json)
     sys.exit(REFUSED if report.refused else 0)
@@ -83,7 +85,7 @@ def run_prune(request: Request, *, as_json: bool = False) -> PruneReport:
             with at.working():
                 report = prune_at(place, request, config)
         except KeyboardInterrupt:
-            at.console.print("\ninterrupted; the model is as it was, and the same command begins anew.")
+            at.console.print("\ninterrupted; the model is unchanged, and the same command starts over.")
             sys.exit(130)
         report.log = str(at.log)
         if as_json:

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from components.side_by_side import SideBySide
 
 CAUTION = (
-    "The heads were chosen by the very rows that measure the result, which is so a little too good; rows that have chosen"
-    " nothing measure it without bias."
+    "The heads were selected on the same examples that measure the result, so it is biased upwards; measure on other"
+    " examples (--data) for an unbiased result."
 )
 
 

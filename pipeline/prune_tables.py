@@ -17,7 +17,7 @@ from pipeline.shown_paths import from_here
 _PALE, _DEEP = (222, 235, 247), (8, 48, 107)
 _BAR = 30
 _GONE = "–"
-_INTERVALS = "In brackets the 95% interval of the difference on these rows, by bootstrap; * where it leaves out 0."
+_INTERVALS = "In brackets the 95% bootstrap interval of the difference on these examples; * where it excludes 0."
 
 
 def show(console: Console, report: PruneReport) -> None:
@@ -26,13 +26,13 @@ def show(console: Console, report: PruneReport) -> None:
         console.print(f"\n[bold]Importance of each head, by {by}[/]")
         console.print(importance_table(report, by))
         console.print(_legend(report, by), style="dim")
-    console.print(f"\n[bold]{report.metric} by the heads that are kept[/]")
+    console.print(f"\n[bold]{report.metric} by heads kept[/]")
     console.print(curve_table(report))
     if report.compared:
         console.print("\n[bold]The original and the pruned model[/]")
         console.print(compared_table(report))
         console.print(
-            "In brackets the 95% interval of the difference on these rows, by bootstrap; * where it leaves out 0.",
+            "In brackets the 95% bootstrap interval of the difference on these examples; * where it excludes 0.",
             style="dim",
         )
         console.print(report.caution, style="dim")
@@ -78,11 +78,11 @@ def _shade(value: float | None, low: float, high: float) -> Style:
 
 
 def _legend(report: PruneReport, by: str) -> str:
-    what = "|d loss / d mask|, summed over the rows, each layer scaled to length 1"
+    what = "|d loss / d mask|, summed over the examples, each layer scaled to length 1"
     if by == "ablation":
-        what = f"{report.metric} that is lost without the head, in hundredths; below 0 it is better without"
-    gone = "; x: it goes" if report.lost else ""
-    return f"{what}{gone}. {report.rows:,} held-out rows."
+        what = f"{report.metric} lost without the head, in hundredths; below 0: better without it"
+    gone = "; x: removed" if report.lost else ""
+    return f"{what}{gone}. {report.rows:,} evaluation examples."
 
 
 def curve_table(report: PruneReport) -> Table:
@@ -110,7 +110,7 @@ def compared_table(report: PruneReport) -> Table:
     for name, form in sizes.items():
         before, after = found[name]["original"], found[name]["pruned"]
         shown = (form.format(value) for value in (before, after))
-        table.add_row(name.replace("_per_", "/"), *shown, f"{after / before:.2f}×")
+        table.add_row({"rows_per_second": "examples/second"}.get(name, name), *shown, f"{after / before:.2f}×")
     for name, values in found["metrics"].items():
         table.add_row(name, _number(values["original"]), _number(values["pruned"]), _change(values))
     return table
@@ -138,7 +138,7 @@ def _facts(report: PruneReport) -> Iterator[tuple[str, str]]:
     elif report.refused:
         yield "pushed", "[red]nothing[/]: " + "; ".join(report.refused)
     elif report.folder:
-        yield "pushed", "nothing; --push does so"
+        yield "pushed", "nothing; --push pushes it"
     if report.mlflow_run_id:
         yield "MLflow run", f"{report.mlflow_run_id}  in {from_here(report.mlflow_uri)}"
     elif report.mlflow_uri is None:

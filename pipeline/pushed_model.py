@@ -29,4 +29,4 @@ def model_folder(model: str | Path | None, workspace: str) -> Path:
             return folder
         if newest := latest(folder):
             return Path(str(newest.path))
-    raise BertlineError(f"{model}: there is no SavedModel here, nor has a pipeline of that name in {workspace} pushed one.")
+    raise BertlineError(f"{model}: no SavedModel here, nor has a pipeline of that name in {workspace} pushed one.")

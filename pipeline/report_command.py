@@ -14,13 +14,13 @@ from pipeline.runs_command import console, named_run
 
 @click.command()
 @click.argument("reference", required=False, metavar="RUN")
-@click.option("--last", is_flag=True, help="The newest run, in place of RUN.")
-@click.option("--name", metavar="PIPELINE", help="Of --last, and of a version.")
+@click.option("--last", is_flag=True, help="The newest run, instead of RUN.")
+@click.option("--name", metavar="PIPELINE", help="Pipeline of --last, and of a version.")
 @click.option(
     "-o", "--out", type=click.Path(dir_okay=False), metavar="FILE", help="[default: WORKSPACE/reports/PIPELINE-RUN.html]"
 )
 @click.option("--open", "opens", is_flag=True, help="Show the page in a browser.")
-@click.option("--json", "as_json", is_flag=True, help="All that the page shows, as JSON; a page is written only with -o.")
+@click.option("--json", "as_json", is_flag=True, help="Everything on the page, as JSON; the page is written only with -o.")
 @click.option("--workspace", default="workspace", show_default=True)
 def report(
     reference: str | None,
@@ -31,7 +31,7 @@ def report(
     as_json: bool,
     workspace: str,
 ) -> None:
-    """Write one page about a run: data, model, results with intervals, slices, mistakes, curves, cost, lineage.
+    """Write a report of a run as one page: data, model, results with intervals, slices, errors, curves, cost, lineage.
 
     RUN is the id of a run or its first digits, as `bertline runs` lists them, or the version of a model that was pushed, as
     v7. A run that failed, or whose model was refused, says why. Of several seeds, or a search, all stand side by side, and
@@ -47,7 +47,7 @@ def report(
     bertline report --last --json        for a program
     """
     if bool(reference) == last:
-        raise BertlineError("name one run, or --last for the newest; `bertline runs` lists them.")
+        raise BertlineError("give one run, or --last for the newest; `bertline runs` lists them.")
     environment.prepare()
     from pipeline.report.report import newest, report_of
     from pipeline.run_store import run_store

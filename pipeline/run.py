@@ -60,7 +60,7 @@ def _run(config: Config, again_from: str | None, at: Stage) -> Summary:
             with display.waiting(_LOADING):
                 from pipeline.seeds import run_seeds
             return run_seeds(config, at, again_from)
-        with display.waiting("looking at the data"):
+        with display.waiting("checking the data"):
             digests = InputDigests.of(config)
             known_by = fingerprint(config, digests)
         if not again_from and (unchanged := run_from_cache(config, known_by, at.log)):

@@ -201,7 +201,7 @@ def only_run(config: Config, file_name: str) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise BertlineError(
-                f"another run of the pipeline {config.name} is under way in {config.workspace};"
+                f"another run of the pipeline {config.name} is in progress in {config.workspace};"
                 " wait for it, or give this one another name or --workspace."
             ) from None
         yield

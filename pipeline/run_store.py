@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from components.store import asking, only_match
 from pipeline import summary
 from pipeline.config import without_password
+from pipeline.config.renamed import current_params
 from pipeline.errors import BertlineError
 
 _PARENT = "mlflow.parentRunId"
@@ -228,7 +229,7 @@ def _run(run: Any) -> Run:
         started=started / 1000 if started else None,
         seconds=(ended - started) / 1000 if started and ended else None,
         status=run.data.tags.get("status") or _WORDS.get(run.info.status, run.info.status.lower()),
-        params=dict(run.data.params),
+        params=current_params(run.data.params),
         metrics=dict(run.data.metrics),
         tags=dict(run.data.tags),
     )

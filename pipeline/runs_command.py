@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--last", type=click.IntRange(1, 1000), default=10, show_default=True, metavar="N", help="How many of them.")
 @click.option("--name", metavar="PIPELINE", help="Only those of this pipeline.")
-@click.option("--all", "parts", is_flag=True, help="Also the parts of a run: its seeds, or the trials of a search.")
+@click.option("--all", "parts", is_flag=True, help="Also the child runs: seeds, or trials of a search.")
 @click.option("--json", "as_json", is_flag=True, help="Every metric too, as JSON.")
 @click.option("--workspace", default="workspace", show_default=True)
 def runs(last: int, name: str | None, parts: bool, as_json: bool, workspace: str) -> None:
-    """List the runs that are recorded, newest first.
+    """List recorded runs, newest first.
 
     The metrics are those with a bound; `changed` is what differs in the settings from the run before of the same pipeline.
 
@@ -43,22 +43,22 @@ def runs(last: int, name: str | None, parts: bool, as_json: bool, workspace: str
         click.echo(json.dumps(listing.as_json(listed), indent=1, allow_nan=False))
     elif not listed:
         of = f" of {name}" if name else ""
-        click.echo(f"there is no run{of} in the record yet; `bertline run` makes one.", err=True)
+        click.echo(f"no run{of} is recorded yet; `bertline run` creates one.", err=True)
     else:
         listing.show_runs(console(), listed)
 
 
 @click.command()
 @click.argument("references", nargs=-1, metavar="RUN...")
-@click.option("--last", type=click.IntRange(2, 20), metavar="N", help="The last N runs of a pipeline, in place of RUN....")
-@click.option("--name", metavar="PIPELINE", help="Of --last, and of versions. [default: that of the newest run]")
+@click.option("--last", type=click.IntRange(2, 20), metavar="N", help="The last N runs of a pipeline, instead of RUN....")
+@click.option("--name", metavar="PIPELINE", help="Pipeline of --last, and of versions. [default: that of the newest run]")
 @click.option("--html", type=click.Path(dir_okay=False), metavar="FILE", help="Write a page that needs no other file.")
 @click.option("--json", "as_json", is_flag=True, help="Everything, as JSON.")
 @click.option("--workspace", default="workspace", show_default=True)
 def compare(
     references: tuple[str, ...], last: int | None, name: str | None, html: str | None, as_json: bool, workspace: str
 ) -> None:
-    """Compare runs: settings, metrics, slices, learning curves, and the answers that flipped.
+    """Compare runs: settings, metrics, slices, learning curves, and predictions that flipped.
 
     RUN is the id of a run or its first digits, as `bertline runs` lists them, or the version of a model that was pushed, as
     v7. The first one is the reference that the others are measured against; of --last it is the oldest.
@@ -73,9 +73,9 @@ def compare(
     bertline compare 3f2a 9c01 --json              for a program
     """
     if bool(references) == bool(last):
-        raise BertlineError("name two runs or more, or --last N; `bertline runs` lists them.")
+        raise BertlineError("give two runs or more, or --last N; `bertline runs` lists them.")
     if len(references) == 1:
-        raise BertlineError(f"{references[0]} is one run; name another one to compare it with.")
+        raise BertlineError(f"{references[0]} is one run; give another one to compare it with.")
     environment.prepare()
     from pipeline.compare.comparison import compare as compared
     from pipeline.compare.comparison import to_json
@@ -105,7 +105,7 @@ def _newest(store: RunStore, count: int, name: str | None) -> list[Run]:
     runs = store.newest(count, pipeline=name or newest[0].pipeline) if newest else []
     if len(runs) < 2:
         of = f" of {name}" if name else ""
-        raise BertlineError(f"there are fewer than two runs{of} in the record; `bertline runs` lists them.")
+        raise BertlineError(f"fewer than two runs{of} are recorded; `bertline runs` lists them.")
     return runs[::-1]
 
 

@@ -26,8 +26,8 @@ from pipeline.shown_paths import from_here, program
 from pipeline.stage import Stage, stage
 
 HONESTY = (
-    "The held-out rows have chosen these settings, so what they measure is a little too good: the more trials, the more so."
-    " Rows that no trial has seen measure them without bias."
+    "The evaluation examples selected these settings, so metrics on them are biased upwards, the more so the more trials."
+    " A test set (data.test) measures them without bias."
 )
 _OF_THE_TRIAL = (Step.TRAINER, Step.EVALUATOR)
 """Steps whose failure is the fault of the settings. Before them it is that of the data, and the same in every trial."""
@@ -175,7 +175,7 @@ def _try(request: Request, settings: dict[str, Any], number: int, metric: str, s
         return failed(error, study.last and study.last.mlflow_run_id)
     summary, value = outcome.summary, outcome.verdict.metrics.get(metric, math.nan)
     if not math.isfinite(value):
-        return failed(BertlineError(f"{metric} is {value} on the held-out rows"), summary.mlflow_run_id)
+        return failed(BertlineError(f"{metric} is {value} on the evaluation examples"), summary.mlflow_run_id)
     return Trial(
         number=number,
         settings=settings,
@@ -199,7 +199,7 @@ def _finish(report: SearchReport, request: Request, config: Config, study: Any) 
     study.tags |= {"trials": str(len(report.trials)), "failed_trials": str(failed)}
     study.tracker.keep("search.json", json.dumps(without_nan(asdict(report)), indent=1))
     if best.value is None:
-        raise BertlineError(f"none of {failed} trials came to a result. The first: {best.error}")
+        raise BertlineError(f"none of {failed} trials succeeded. The first: {best.error}")
     text = best_config(report, request.as_written(best.settings))
     path = config.search_path / "best.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -36,15 +36,15 @@ def mistakes(space: Space, raw: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     known = searchable()
     for name, values in space.items():
         if name == _SEED:
-            yield name, "is not searched for: a lucky seed is lucky here alone; `seeds` tells how much seeds matter"
+            yield name, "cannot be searched: a lucky seed does not generalize; `seeds` measures how much seeds matter"
         elif name not in known:
             section = name.partition(".")[0]
-            others = f"; only settings of {', '.join(SECTIONS)} are searched for" if section not in SECTIONS else ""
+            others = f"; only settings of {', '.join(SECTIONS)} can be searched" if section not in SECTIONS else ""
             # Whoever names another section means that one, however near a name of these may be.
             meant = "" if others and section in Config.model_fields else nearest(name, known)
             yield name, f"is not a setting of the model or its training{meant or others}"
         elif isinstance(values, RangeConfig) and number_kind(name) is None:
-            yield name, "is not a number: list its values"
+            yield name, "is not a number; list its values"
         elif not isinstance(values, RangeConfig) and any(value in values[:at] for at, value in enumerate(values)):
             yield name, "name each value once"
         else:

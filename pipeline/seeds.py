@@ -75,7 +75,7 @@ def _run(config: Config, study: Study, at: Stage, again_from: str | None) -> Non
         runs[config.seeds.index(seed)].collapsed = reasons
     report, best = make_report(metric, runs), best_of(runs, metric, better)
     if best is None:
-        raise BertlineError(f"no seed came to an end. Seed {runs[0].seed}: {runs[0].reasons[0]}")
+        raise BertlineError(f"every seed failed. Seed {runs[0].seed}: {runs[0].reasons[0]}")
     summary = summaries[best.seed]
     if best.blessed:
         at.console.print(f"[bold]the best, seed {best.seed}[/]")

@@ -76,7 +76,7 @@ def last_pushed(workspace: str) -> Pushed:
     found = summary.served(workspace)
     if found is None:
         raise BertlineError(
-            f"no run in {workspace} has pushed a model yet; `bertline run` does, or name one by --model_base_path."
+            f"no run in {workspace} has pushed a model yet; run `bertline run`, or name a model by --model_base_path."
         )
     if found.instead:
         _note(found.instead)
@@ -105,11 +105,9 @@ def named_model(model_name: str | None, model_base_path: str | None, workspace: 
 def _require_versions(path: Path) -> None:
     if (path / "saved_model.pb").is_file():
         hint = f"give its parent, {path.parent}" if path.name.isdecimal() else "move it into a folder named 1"
-        raise BertlineError(f"{path} is a model itself, not the folder of its numbered versions; {hint}.")
+        raise BertlineError(f"{path} is a model, not the folder of its numbered versions; {hint}.")
     if not path.is_dir():
-        raise BertlineError(
-            f"{path}: there is no such folder; --model_base_path is the one of a model's numbered versions."
-        )
+        raise BertlineError(f"{path}: no such folder; --model_base_path is the folder of a model's numbered versions.")
 
 
 def _other_flags(command: Command) -> Command:
@@ -131,12 +129,8 @@ PORT = click.IntRange(0, 65535)
 
 
 @click.command()
-@click.option(
-    "--port", type=PORT, metavar="PORT", default=8500, show_default=True, help="Of gRPC; 0 takes any that is free."
-)
-@click.option(
-    "--rest_api_port", type=PORT, metavar="PORT", default=8501, show_default=True, help="Of REST; 0 turns it off."
-)
+@click.option("--port", type=PORT, metavar="PORT", default=8500, show_default=True, help="gRPC port; 0: any free port.")
+@click.option("--rest_api_port", type=PORT, metavar="PORT", default=8501, show_default=True, help="REST port; 0: off.")
 @click.option("--model_name", metavar="NAME", help="[default: default, or the pipeline's name]")
 @click.option("--model_base_path", metavar="DIR", help="Folder of its numbered versions. [default: what was pushed last]")
 @click.option("--model_config_file", metavar="FILE", help="Several models: a ModelServerConfig, in protobuf's text format.")
@@ -146,12 +140,12 @@ PORT = click.IntRange(0, 65535)
     metavar="N",
     default=0,
     show_default=True,
-    help="Between two readings of that file, each applied as a reload; 0 reads it once.",
+    help="Seconds between two reads of that file, each applied as a reload; 0 reads it once.",
 )
-@_switch("enable_batching", None, "Run requests together. [default: only for what was pushed last]")
-@click.option("--batching_parameters_file", metavar="FILE", help="How: BatchingParameters.")
-@_switch("page", None, "A page for a browser on the REST port. [default: only where --host is this machine alone]")
-@click.option("--monitoring_config_file", metavar="FILE", help="Where Prometheus asks: a MonitoringConfig.")
+@_switch("enable_batching", None, "Batch requests. [default: only for what was pushed last]")
+@click.option("--batching_parameters_file", metavar="FILE", help="BatchingParameters, in protobuf's text format.")
+@_switch("page", None, "A try-out page on the REST port. [default: only if --host is this machine]")
+@click.option("--monitoring_config_file", metavar="FILE", help="Metrics for Prometheus: a MonitoringConfig.")
 @click.option("--ssl_config_file", metavar="FILE", help="Keys for TLS: an SSLConfig.")
 @click.option(
     "--file_system_poll_wait_seconds",
@@ -159,7 +153,7 @@ PORT = click.IntRange(0, 65535)
     metavar="N",
     default=1,
     show_default=True,
-    help="Between two looks for new versions; 0 looks once.",
+    help="Seconds between two checks for new versions; 0 checks once.",
 )
 @click.option(
     "--rest_api_timeout_in_ms",
@@ -167,7 +161,7 @@ PORT = click.IntRange(0, 65535)
     metavar="N",
     default=30_000,
     show_default=True,
-    help="The deadline of a REST request; over gRPC the caller says it.",
+    help="Deadline of a REST request; over gRPC the caller sets it.",
 )
 @click.option(
     "--rest_api_max_values",
@@ -175,11 +169,11 @@ PORT = click.IntRange(0, 65535)
     metavar="N",
     default=1 << 20,
     show_default=True,
-    help="Of a JSON body; more are refused, for parsing them holds up all requests. gRPC takes any number.",
+    help="Limit of values in a JSON body, because parsing them delays all requests. gRPC has no limit.",
 )
 @click.option("--max_num_load_retries", type=click.IntRange(0), metavar="N", default=5, show_default=True)
 @click.option("--load_retry_interval_micros", type=int, metavar="N", default=60_000_000, show_default=True)
-@_switch("enable_model_warmup", True, "Ask each version what it brings along to be asked first. [default: true]")
+@_switch("enable_model_warmup", True, "Warm up each version with the requests in its assets.extra. [default: true]")
 @click.option(
     "--tensorflow_session_parallelism",
     type=click.IntRange(0),
@@ -188,10 +182,14 @@ PORT = click.IntRange(0, 65535)
     help="Threads of TensorFlow. [default: all cores]",
 )
 @click.option(
-    "--tensorflow_intra_op_parallelism", type=click.IntRange(0), metavar="N", default=0, help="Those of one operation."
+    "--tensorflow_intra_op_parallelism", type=click.IntRange(0), metavar="N", default=0, help="Threads of one operation."
 )
 @click.option(
-    "--tensorflow_inter_op_parallelism", type=click.IntRange(0), metavar="N", default=0, help="Those of several at once."
+    "--tensorflow_inter_op_parallelism",
+    type=click.IntRange(0),
+    metavar="N",
+    default=0,
+    help="Threads of parallel operations.",
 )
 @click.option(
     "--grpc_max_threads", type=click.IntRange(1), metavar="N", help="Requests at the same time; more are refused."
@@ -202,15 +200,17 @@ PORT = click.IntRange(0, 65535)
     "--engine", type=click.Choice(ENGINES), default=ENGINES[0], show_default=True, help="Which server; see above."
 )
 @click.option("--workspace", default="workspace", show_default=True, help="Where to look for what was pushed last.")
-@click.option("--request_log", metavar="DIR", help="Keep some requests with their answers there, as PredictionLog.")
-@click.option("--request_log_rate", type=click.FloatRange(0, 1), default=0.01, show_default=True, help="How many of them.")
+@click.option("--request_log", metavar="DIR", help="Log some requests with their responses there, as PredictionLog.")
+@click.option(
+    "--request_log_rate", type=click.FloatRange(0, 1), default=0.01, show_default=True, help="Fraction of the requests."
+)
 @_other_flags
 @click.version_option(package_name="bertline")
 def serve(**flags: Any) -> None:
     """Serve models over gRPC and REST, as TensorFlow Serving does, until Ctrl-C.
 
     Without --model_base_path and --model_config_file it serves what the last run pushed, and each version that later runs
-    push. The flags are those of tensorflow_model_server: a command line of it moves over.
+    push. The flags are those of tensorflow_model_server: its command lines work unchanged.
 
     \b
     bertline serve                                                    what the last run pushed
@@ -220,19 +220,18 @@ def serve(**flags: Any) -> None:
     bertline serve --engine docker                                    the same, by the real server
 
     \b
-    Ask it:
+    Send requests:
     curl -d '{"instances": ["A film to remember."]}' http://localhost:8501/v1/models/NAME:predict
     curl http://localhost:8501/v1/models/NAME
-    or try it in a browser, on http://localhost:8501/: type, paste or drop a table, and ask why (--page=false: no page)
+    or try it in a browser, on http://localhost:8501/: type, paste or drop a table; explain predictions (--page=false: off)
 
     \b
     --engine embedded   in this process: the same protocol, nothing to install
     --engine binary     starts tensorflow_model_server, which is on PATH
     --engine docker     starts the image tensorflow/serving
 
-    Flags of tensorflow_model_server that are not listed go to the real server as they are; the embedded one says that it
-    ignores them. What it does that the real one does not: it listens on 127.0.0.1 unless told otherwise, and answers what
-    it was asked before it ends.
+    Flags of tensorflow_model_server that are not listed are passed to the real server; the embedded one notes that it
+    ignores them. Unlike the real one, it listens on 127.0.0.1 by default, and completes pending requests before it exits.
     """
     others = {name: flags.pop(name) for name in OTHER_FLAGS}
     start(settings_of(flags), flags["engine"], own_flags(flags, others))
@@ -316,7 +315,7 @@ def _require_within_reach(settings: ServerSettings) -> None:
         path, root = model.base_path, settings.root
         if is_uri(path):
             raise BertlineError(
-                f"{path}: the embedded server reads folders only; copy {model.name}, or take another --engine."
+                f"{path}: the embedded server reads local folders only; copy {model.name}, or use another --engine."
             )
         if root and not Path(path).resolve().is_relative_to(root.resolve()):
             raise BertlineError(f"{path} of {model.name} is not under --root {root}; name a root that holds all models.")
@@ -345,8 +344,8 @@ def _threads(flags: Mapping[str, Any]) -> tuple[int, int]:
     intra, inter = flags["tensorflow_intra_op_parallelism"], flags["tensorflow_inter_op_parallelism"]
     if both and intra and inter:
         raise BertlineError(
-            "--tensorflow_session_parallelism stands for --tensorflow_intra_op_parallelism and"
-            " --tensorflow_inter_op_parallelism; leave it out, or them."
+            "--tensorflow_session_parallelism sets --tensorflow_intra_op_parallelism and"
+            " --tensorflow_inter_op_parallelism; leave it out, or these two."
         )
     return (intra, inter) if intra or inter else (both, both)
 
@@ -366,7 +365,7 @@ def own_flags(flags: Mapping[str, Any], others: Mapping[str, str | None]) -> dic
     if given.get("saved_model_tags", "serve") != "serve":
         raise BertlineError("--saved_model_tags: the embedded server loads the graph tagged serve; take another --engine.")
     for name in given:
-        _note(f"--{name} is ignored: it means nothing to the embedded server.")
+        _note(f"--{name} is ignored by the embedded server.")
     return {}
 
 

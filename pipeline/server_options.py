@@ -35,17 +35,19 @@ class Server:
 
 
 _OPTIONS = (
-    click.option("--server", metavar="HOST:PORT", help="Ask a model server by gRPC, and load no model here."),
+    click.option(
+        "--server", metavar="HOST:PORT", help="Send requests to a model server by gRPC, instead of loading a model here."
+    ),
     click.option("--name", metavar="MODEL", help="The model's name on the server. [default: that of the last run]"),
     click.option("--version", type=click.IntRange(min=0), metavar="N", help="Its version. [default: the server's newest]"),
-    click.option("--label", metavar="L", help="Its version by a label, as stable."),
+    click.option("--label", metavar="L", help="Its version by label, for example stable."),
     click.option(
         "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="Seconds for a batch. [default: 60]"
     ),
-    click.option("--max_batch", type=click.IntRange(min=1), metavar="N", help="Rows of one request. [default: 64]"),
+    click.option("--max_batch", type=click.IntRange(min=1), metavar="N", help="Examples per request. [default: 64]"),
     click.option("--tls", is_flag=True, default=None, help="A secure connection; the system's authorities are trusted."),
     click.option("--tls_ca", metavar="FILE", help="The authority to trust instead, in PEM."),
-    click.option("--tls_cert", metavar="FILE", help="Our own certificate, where the server wants one."),
+    click.option("--tls_cert", metavar="FILE", help="Client certificate, if the server requires one."),
     click.option("--tls_key", metavar="FILE", help="The key of --tls_cert."),
 )
 _NAMES = ("name", "version", "label", "timeout", "max_batch", "tls", "tls_ca", "tls_cert", "tls_key")

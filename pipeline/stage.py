@@ -52,12 +52,10 @@ class Stage:
         if mistake := cause_of(error, BertlineError):
             return mistake
         if refused := refusal(error):
-            again = "The same command then goes on from the last finished step or checkpoint"
+            again = "The same command then resumes from the last finished step or checkpoint"
             return BertlineError(f"{refused} {again}. The log: {from_here(self.log)}")
         first_line = next(iter(str(error).strip().splitlines()), "")
-        return BertlineError(
-            f"the line broke: {type(error).__name__}: {first_line[:300]}\nThe whole story is in {from_here(self.log)}."
-        )
+        return BertlineError(f"Pipeline failed: {type(error).__name__}: {first_line[:300]}\nSee {from_here(self.log)}.")
 
 
 @contextmanager
@@ -71,6 +69,6 @@ def stage(config: Config, *, as_json: bool) -> Iterator[Stage]:
     logging.set_verbosity(logging.INFO)  # the log is for finding out why: TFX's own account belongs in it
     with noise_to(log) as console:
         console.quiet = as_json
-        console.print(f"[bold]{config.name}[/]  (everything else that is said goes to {from_here(log)})")
+        console.print(f"[bold]{config.name}[/]  (log: {from_here(log)})")
         with sender_for(config):  # which loads MLflow while TensorFlow and TFX are loaded here
             yield Stage(console, log, as_json)

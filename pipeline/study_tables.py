@@ -61,7 +61,7 @@ def show_search(console: Console, report: SearchReport) -> None:
     console.print(f"[yellow]note[/] {report.caution}", soft_wrap=True)
     console.print("\nNext:")
     console.print(
-        f"  [cyan]{report.command}[/]   # train with them; the trial is cached, and what is blessed is pushed",
+        f"  [cyan]{report.command}[/]   # train with them; the trial is cached, and a blessed model is pushed",
         soft_wrap=True,
     )
 

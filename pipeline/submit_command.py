@@ -33,21 +33,21 @@ _KINDS = {"NUMBER_INTEGER": "a whole number", "NUMBER_DOUBLE": "a number", "BOOL
     "parameters",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Of this run: data-path, epochs, learning-rate, …",
+    help="Parameter of this run: data-path, epochs, learning-rate, …",
 )
-@click.option("--root", help="Pipeline root of this run, in place of the compiled one.")
+@click.option("--root", help="Pipeline root of this run, instead of the compiled one.")
 @click.option("--experiment", help="[default: the pipeline's name]")
-@click.option("--namespace", help="Of a deployment for several users.")
+@click.option("--namespace", help="Namespace, for a multi-user deployment.")
 def submit(
     pipeline: str, host: str, parameters: tuple[str, ...], root: str | None, experiment: str | None, namespace: str | None
 ) -> None:
-    """Start a run of a line that `bertline compile` has written, and print its address.
+    """Start a run of a pipeline that `bertline compile` has written, and print its URL.
 
     A token goes into KFP_TOKEN, never onto the command line.
 
     \b
-    bertline submit line.yaml --host https://kubeflow.example.com/pipeline
-    bertline submit line.yaml --host localhost:8080 --parameter epochs=3 --parameter data-path=gs://bucket/new.csv
+    bertline submit pipeline.yaml --host https://kubeflow.example.com/pipeline
+    bertline submit pipeline.yaml --host localhost:8080 --parameter epochs=3 --parameter data-path=gs://bucket/new.csv
     """
     spec = _read(pipeline)
     arguments = dict(_argument(text, spec) for text in parameters)
@@ -74,7 +74,7 @@ def _read(path: str) -> dict[str, Any]:
         raise BertlineError(f"{path}: {error.strerror}; `bertline compile` writes such a file.") from None
     except (yaml.YAMLError, KeyError, TypeError, UnicodeDecodeError):
         raise BertlineError(
-            f"{path}: this is no compiled pipeline; `bertline compile CONFIG -o line.yaml` writes one."
+            f"{path}: not a compiled pipeline; `bertline compile CONFIG -o pipeline.yaml` writes one."
         ) from None
     return dict(spec)
 
@@ -85,7 +85,7 @@ def _argument(text: str, spec: dict[str, Any]) -> tuple[str, Any]:
     name, sign, value = text.partition("=")
     if not sign or name not in known:
         raise BertlineError(
-            f"--parameter {text}: the line has no parameter {name!r}{nearest(name, known)}; it has {', '.join(known)}."
+            f"--parameter {text}: the pipeline has no parameter {name!r}{nearest(name, known)}; it has {', '.join(known)}."
         )
     kind = known[name]["parameterType"]
     try:

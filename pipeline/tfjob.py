@@ -30,7 +30,7 @@ def manifests(config: Config) -> list[dict[str, Any]]:
     claim, folder = claim_of(root, "cluster.root")
     if claim is None:
         raise BertlineError(
-            f"cluster.root: the machines of a TFJob share a volume; write pvc://CLAIM/FOLDER (received {root or 'none'})."
+            f"cluster.root: a TFJob needs a shared volume; write pvc://CLAIM/FOLDER (received {root or 'none'})."
         )
     name = cluster_name(config.name)
     inside = config.model_copy(update={"workspace": WORKSPACE, "cluster": config.cluster.model_copy(update={"root": None})})

@@ -44,9 +44,9 @@ def shown(
     """
     vocab_path, settings = _settings(vocab)
     if reading is not None:
-        settings["reading"] = reading
+        settings["tokenizer_variant"] = reading
     if cased is not None:
-        settings |= {"lower": not cased, "strip_accents": None}
+        settings |= {"lowercase": not cased, "strip_accents": None}
     encode = _encoder(vocab_path, TextConfig(**settings))
     for batch in _batches(lines, 1 if at_once else _BATCH_LINES):
         for pieces, *columns in encode(batch):

@@ -19,13 +19,13 @@ _STOP_SECONDS = 10.0
 
 
 @click.command()
-@click.option("--port", type=click.IntRange(0, 65535), default=5000, show_default=True, help="0 takes any that is free.")
+@click.option("--port", type=click.IntRange(0, 65535), default=5000, show_default=True, help="0: any free port.")
 @click.option("--workspace", default="workspace", show_default=True)
 def ui(port: int, workspace: str) -> None:
-    """Show the recorded runs in MLflow's own pages, until Ctrl-C.
+    """Open MLflow's UI on the recorded runs, until Ctrl-C.
 
-    They are served to this machine alone, from the store of the workspace. Where the runs are recorded by a server, it has
-    the pages already, and its address is printed.
+    It is served to this machine only, from the store of the workspace. If the runs are recorded by a server, that has the
+    UI already, and its URL is printed.
 
     \b
     bertline ui                 http://127.0.0.1:5000
@@ -37,10 +37,10 @@ def ui(port: int, workspace: str) -> None:
 
     uri = store_of(workspace)
     if uri.startswith(("http://", "https://")):
-        click.echo(f"the runs are recorded by a server, which shows them itself: {without_password(uri)}")
+        click.echo(f"the runs are recorded by a server, which has the UI: {without_password(uri)}")
         return
     if not is_there(uri):
-        raise BertlineError(f"there is no MLflow store {without_password(uri)} to show; `bertline run` makes it.")
+        raise BertlineError(f"there is no MLflow store {without_password(uri)} to show; `bertline run` creates it.")
     _serve(uri, port)
 
 
@@ -70,10 +70,10 @@ def _serve(uri: str, port: int) -> None:
     try:
         while not stop.wait(0.3):
             if process.poll() is not None:
-                raise BertlineError(f"MLflow ended by itself, exit code {process.returncode}; what it said stands above.")
+                raise BertlineError(f"MLflow exited with code {process.returncode}; see its output above.")
             if not told and _answers(port):
                 told = True
-                click.echo(f"MLflow shows {without_password(uri)} on http://{_HOST}:{port}. Ctrl-C ends it.")
+                click.echo(f"MLflow shows {without_password(uri)} on http://{_HOST}:{port}. Ctrl-C to stop.")
     finally:
         _end(process)
         for number, handler in before.items():

@@ -37,20 +37,20 @@ def destination_of(name: str | None, workspace: str) -> AnyPath:
 def rollback(name: str | None, to: int | None, workspace: str) -> None:
     """Return to the version before the newest one.
 
-    NAME is a pipeline's (that of the last run by default). The newest version gets a name that servers do not read, as
-    withdrawn-7; a server that runs goes back without failing a request. Nothing is deleted, no number is given twice, and a
+    NAME is a pipeline's (that of the last run by default). The newest version is renamed so that servers ignore it, as
+    withdrawn-7; a running server switches back without failing a request. Nothing is deleted, no number is reused, and a
     later run does not push a withdrawn model again. MLflow's alias champion follows.
 
     \b
     bertline rollback                 the last run's pipeline, one version back
     bertline rollback reviews --to 5  withdraw every version above 5
-    bertline rollback --to 7          bring back version 7, which was withdrawn
+    bertline rollback --to 7          restore version 7, which was withdrawn
     """
     from components.publish import roll_back
 
     folder = destination_of(name, workspace)
     done = roll_back(folder, to)
-    for what, versions in (("withdrawn", done.withdrawn), ("brought back", done.restored)):
+    for what, versions in (("withdrawn", done.withdrawn), ("restored", done.restored)):
         if versions:
             click.echo(f"{what}: version {', '.join(map(str, versions))}")
     already = "" if done.withdrawn or done.restored else " already"
@@ -72,7 +72,7 @@ def tell_registry(served: Pushed, folder: AnyPath, workspace: str) -> None:
     name = served.card.get("pipeline") or folder.name
     note_model(spool, uri, name, champion(name, served))
     left = send_all(spool, lambda line: None, patience=_SECONDS)
-    told = "`bertline sync` tells it later" if left else f"its alias champion is version {served.version} now"
+    told = "`bertline sync` sends it later" if left else f"its alias champion is version {served.version} now"
     why = next((f": {one.problem}" for one in left if one.problem), "")
     click.echo(f"MLflow: {told}{why}")
 
@@ -80,25 +80,25 @@ def tell_registry(served: Pushed, folder: AnyPath, workspace: str) -> None:
 @click.command()
 @click.option("--workspace", default="workspace", show_default=True)
 def sync(workspace: str) -> None:
-    """Tell MLflow what it could not be told yet.
+    """Send MLflow what could not be sent yet.
 
-    A run goes on when its MLflow store is down, slow or full, or refuses. What the store did not take is kept in the
+    A run continues when its MLflow store is down, slow or full, or refuses. What the store did not accept is kept in the
     workspace, in order; the next run sends it, and so does this command. Nothing is recorded twice. The password or token
-    of a store stands in MLFLOW_TRACKING_PASSWORD or MLFLOW_TRACKING_TOKEN, as for MLflow itself.
+    of a store is taken from MLFLOW_TRACKING_PASSWORD or MLFLOW_TRACKING_TOKEN, as for MLflow itself.
 
-    Exit code: 0 MLflow has everything, or is just being told by a run; 1 something is left.
+    Exit code: 0 everything is sent, or being sent by a run; 1 something is left.
     """
     from components.tracking.sync import send_all
 
     left = send_all(Path(workspace) / SPOOL, click.echo)
     under_way = [one for one in left if one.is_under_way and not one.problem]
     for one in under_way:
-        click.echo(f"under way: {one.name}: the run tells MLflow by itself")
+        click.echo(f"in progress: {one.name}: the run sends it itself")
     stuck = [one for one in left if one not in under_way]
     for one in stuck:
-        click.echo(f"not sent: {one.name}: {one.problem or 'another process has begun to send it'}", err=True)
+        click.echo(f"not sent: {one.name}: {one.problem or 'another process is sending it'}", err=True)
     if stuck:
-        raise BertlineError("MLflow does not have everything yet; mend the store, and give this command again.")
+        raise BertlineError("MLflow does not have everything yet; repair the store, and run this command again.")
     click.echo("MLflow has everything else." if under_way else "MLflow has everything.")
 
 
@@ -106,11 +106,11 @@ def sync(workspace: str) -> None:
 @click.argument("version", type=click.IntRange(1))
 @click.argument("name", required=False)
 @click.option("--workspace", default="workspace", show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Everything that is known, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Everything, as JSON.")
 def lineage(version: int, name: str | None, workspace: str, as_json: bool) -> None:
-    """Tell what made a version: its task and digest, data, settings, metrics and MLflow run.
+    """Show what made a version: its task and digest, data, settings, metrics and MLflow run.
 
-    VERSION is the number that stands in a server's answers, as version of their model_spec. NAME is a pipeline's (that of
+    VERSION is the number in a server's responses (version of their model_spec). NAME is a pipeline's (that of
     the last run by default). A version that was withdrawn is found as well.
 
     \b

@@ -37,12 +37,16 @@ _OPTIONS = (
         metavar="N",
         help="The N best translations of each text; the model has as many as translation.n_best of its config.",
     ),
-    click.option("--align", is_flag=True, help="Which piece of the source each piece of a translation looked at most."),
-    click.option("--sample", is_flag=True, help="Draw each translation by chance, in place of the best."),
-    click.option("--temperature", type=float, metavar="T", help="Of --sample: below 1 more likely pieces. [default: 1]"),
-    click.option("--top-k", type=int, metavar="K", help="Of --sample: only the K likeliest pieces. [default: 0, all]"),
-    click.option("--top-p", type=float, metavar="P", help="Of --sample: only the likeliest P of all. [default: 1]"),
-    click.option("--seed", type=int, metavar="N", help="Of --sample: draw alike each time. [default: another each time]"),
+    click.option("--align", is_flag=True, help="The source token that each token of a translation attends to most."),
+    click.option("--sample", is_flag=True, help="Sample each translation, instead of the best one."),
+    click.option("--temperature", type=float, metavar="T", help="For --sample: below 1, likelier tokens. [default: 1]"),
+    click.option("--top-k", type=int, metavar="K", help="For --sample: only the K likeliest tokens. [default: 0, all]"),
+    click.option(
+        "--top-p", type=float, metavar="P", help="For --sample: only tokens within the top probability mass P. [default: 1]"
+    ),
+    click.option(
+        "--seed", type=int, metavar="N", help="For --sample: seed, for the same samples each time. [default: random]"
+    ),
 )
 _TOP = click.option(
     "--top",
@@ -50,7 +54,7 @@ _TOP = click.option(
     metavar="K|all",
     default="5",
     show_default=True,
-    help="Of a model over classes: how many of them, the likeliest, are given with their probabilities.",
+    help="For classes: how many of the likeliest are returned with their probabilities.",
 )
 _WAYS = ("mask", "embed", "n_best", "align", "sample")
 _OF_SAMPLE = ("temperature", "top_k", "top_p", "seed")
@@ -66,7 +70,7 @@ def wanted_options(command: Callable[..., Any]) -> Callable[..., Any]:
         most = given["n_best"]
         rest = {name: value for name, value in given.items() if name not in (*_WAYS, *_OF_SAMPLE, "top")}
         if len(ways) > 1:
-            raise BertlineError(f"{' and '.join(map(_option, ways))} ask for different things; give one of them.")
+            raise BertlineError(f"{' and '.join(map(_option, ways))} exclude each other; give one of them.")
         if numbers and ways != ["sample"]:
             raise BertlineError(f"{_option(next(iter(numbers)))} goes with --sample.")
         wanted = replace(_wanted(ways[0] if ways else "", most, numbers), top=given["top"])

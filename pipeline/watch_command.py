@@ -24,16 +24,21 @@ Look = list[list[str | int]]
 @click.command()
 @click.argument("config")
 @click.option(
-    "--every", type=click.FloatRange(min=0.1), default=60.0, show_default=True, metavar="SECONDS", help="How often to look."
+    "--every",
+    type=click.FloatRange(min=0.1),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often to check.",
 )
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting of the config.")
 @click.option("--workspace", metavar="DIR", help="Folder for everything the runs write. [default: ./workspace]")
-@click.option("--once", is_flag=True, help="Look once, run if there is something new, and end: for cron and the like.")
+@click.option("--once", is_flag=True, help="Check once, run if there is something new, and exit: for cron and the like.")
 def watch(config: str, every: float, overrides: tuple[str, ...], workspace: str | None, once: bool) -> None:
-    """Run the line whenever its data changes, and push only what beats the model that is pushed now.
+    """Run the pipeline whenever its data changes, and push only what beats the currently pushed model.
 
-    Files are read when they have not changed between two looks, so half a file is not taken for a whole one; --once takes
-    them as they are. A run that is refused or fails is told, and the next data is waited for. What was last run on is
+    Files are read when they have not changed between two checks, so that a file is not read while it is written; --once
+    takes them as they are. After a run that is refused or fails, watching continues. The files of the last run are
     remembered in the workspace.
 
     \b
@@ -52,7 +57,7 @@ def watch(config: str, every: float, overrides: tuple[str, ...], workspace: str 
     require_workspace(loaded.workspace)  # or else each run would be refused, and the next data waited for
     if once:
         sys.exit(_once(loaded, config, asked))
-    click.echo(f"watching {_watched(loaded)}, every {every:g} s; Ctrl-C ends it", err=True)
+    click.echo(f"watching {_watched(loaded)}, every {every:g} s; Ctrl-C to stop", err=True)
     seen, told = None, ""
     while True:
         try:
@@ -74,13 +79,13 @@ def look(config: Config) -> Look:
     from components.ingest.files import find_files
 
     if config.data.query is not None:
-        raise BertlineError("data.query: watch waits for files; let a scheduler give `bertline run` for a database.")
+        raise BertlineError("data.query: watch waits for files; for a database, run `bertline run` from a scheduler.")
 
     paths = sorted({path for file in find_files(config.data) for path in file.paths})
     try:
         return [[path, (found := Path(path).stat()).st_size, found.st_mtime_ns] for path in paths]
     except OSError as error:
-        raise BertlineError(f"{error.filename}: it has just gone.") from None
+        raise BertlineError(f"{error.filename}: removed while it was read.") from None
 
 
 def _once(config: Config, source: str, overrides: tuple[str, ...]) -> int:
@@ -94,7 +99,7 @@ def _once(config: Config, source: str, overrides: tuple[str, ...]) -> int:
 def _run(config: Config, source: str, overrides: tuple[str, ...], now: Look) -> int:
     """In a process of its own: what a training took of memory is given back, and a crash ends that run alone."""
     stamp = datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S")
-    click.echo(f"{stamp}  {len(now)} {'file' if len(now) == 1 else 'files'}: running the line", err=True)
+    click.echo(f"{stamp}  {len(now)} {'file' if len(now) == 1 else 'files'}: running the pipeline", err=True)
     settings = [part for override in overrides for part in ("--set", override)]
     command = [sys.executable, "-m", "pipeline.cli", "run", source, "--workspace", config.workspace, *settings]
     code = subprocess.run(command, env=environment_of_child()).returncode
@@ -103,7 +108,7 @@ def _run(config: Config, source: str, overrides: tuple[str, ...], now: Look) -> 
     if code >= 0:  # one that was killed has said nothing about its data, and is run again
         config.home.mkdir(parents=True, exist_ok=True)
         (config.home / STATE).write_text(json.dumps(now))
-    told = {0: "pushed", 3: "refused; the model that is pushed stays"}.get(code, f"failed ({code})")
+    told = {0: "pushed", 3: "refused; the pushed model is unchanged"}.get(code, f"failed ({code})")
     click.echo(told, err=True)
     return code
 

@@ -12,19 +12,19 @@ from pipeline.errors import BertlineError
 
 @click.command()
 @click.argument("config")
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="As the chief was told.")
-@click.option("--workspace", help="The chief's, on a file system that both see. [default: that of the config]")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="The same as the chief's.")
+@click.option("--workspace", help="The chief's workspace, on a shared file system. [default: that of the config]")
 @click.option(
     "--wait",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="Wait so long for the training to begin. [default: for ever]",
+    help="How long to wait for the training to start. [default: no limit]",
 )
 def worker(config: str, overrides: tuple[str, ...], workspace: str | None, wait: float | None) -> None:
     """Train together with `bertline run`, as the process that TF_CONFIG names.
 
-    The chief, the first of the cluster, runs the whole line; when it comes to the Trainer, all processes compute each step
-    together. A worker that is lost is waited for: start it again, and all go on from the last checkpoint.
+    The chief, the first of the cluster, runs the whole pipeline; in the Trainer, all processes compute each step together.
+    If a worker is lost, the others wait: start it again, and training resumes from the last checkpoint.
 
     \b
     export TF_CONFIG='{"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 0}}'
@@ -42,7 +42,7 @@ def worker(config: str, overrides: tuple[str, ...], workspace: str | None, wait:
 
     cluster = Cluster.from_environment()
     if cluster is None or cluster.is_chief:
-        who = "names no other process" if cluster is None else "makes this process the chief"
+        who = "names no other processes" if cluster is None else "makes this process the chief"
         raise BertlineError(f"{VARIABLE} {who}; the chief runs `bertline run`. See `bertline worker --help`.")
     click.echo(f"worker {cluster.index} of {len(cluster)} processes; waiting for {cluster.addresses[0]} …", err=True)
 

@@ -82,12 +82,12 @@ class ClientTls:
 def checked_address(address: str) -> str:
     """Refuses what gRPC would take for the name of a host, and look for until the deadline."""
     if address.startswith(("http://", "https://")):
-        raise BertlineError(f"{address}: it is asked by gRPC; give HOST:PORT, with gRPC's port and without http.")
+        raise BertlineError(f"{address}: requests go by gRPC; give HOST:PORT, with the gRPC port and without http.")
     if address.startswith(("unix:", "dns:", "ipv4:", "ipv6:", "xds:")):
         return address
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536 or ":" in host and not host.startswith("["):
-        raise BertlineError(f"{address}: it is no HOST:PORT; give one, as localhost:8500.")
+        raise BertlineError(f"{address}: not HOST:PORT; give it as localhost:8500.")
     return address
 
 
@@ -135,8 +135,8 @@ class Asking:
             if size > largest:
                 raise ServingError(
                     "RESOURCE_EXHAUSTED",
-                    f"{self.place}: row {number + 1} has {size:,} bytes, and a message has {self.max_message_bytes:,} at"
-                    " most; shorten it, or set max_message_bytes.",
+                    f"{self.place}: example {number + 1} has {size:,} bytes, above the limit of"
+                    f" {self.max_message_bytes:,} for a message; shorten it, or set max_message_bytes.",
                 )
         cuts = [slice(None)] if not sizes else parts(sizes, self.max_batch, largest)
         requests = []
@@ -168,7 +168,7 @@ class Asking:
             try:
                 found[name] = read_tensor(reply.outputs[name], self.max_message_bytes)
             except ValueError as error:
-                told = f"{self.place}: the output {name} cannot be read: {error}; ask without it (output_filter)."
+                told = f"{self.place}: the output {name} cannot be read: {error}; leave it out (output_filter)."
                 raise ServingError("DATA_LOSS", told) from None
         return found
 
@@ -178,12 +178,12 @@ class Asking:
                 raise ServingError(
                     "FAILED_PRECONDITION",
                     f"{self.place}: {name} has the shape {list(value.shape)}, which is not one value for each of {count}"
-                    " rows; leave it out (output_filter), or ask by predict for no more rows than max_batch.",
+                    " examples; leave it out (output_filter), or send no more examples than max_batch by predict.",
                 )
 
     def changing_versions(self) -> ServingError:
         return ServingError(
-            "ABORTED", f"{self.place}: two versions answer in turns, and one answer is of one; name one by version."
+            "ABORTED", f"{self.place}: two versions responded to parts of one request; name one by version."
         )
 
     def rows(self, answers: Answers, count: int) -> list[RowAnswer]:
@@ -198,10 +198,11 @@ class Asking:
         names = set(rows[0].outputs) if rows else set(kind.outputs)
         if not set(kind.outputs) <= names:
             given = list(dict.fromkeys(other.call for other in KINDS if set(other.outputs) <= names))
-            remedy = f"ask it by {given[0]}" if len(given) == 1 else "ask it by predict"
+            remedy = f"use {given[0]}" if len(given) == 1 else "use predict"
             shown = ", ".join(sorted(names))
             raise ServingError(
-                "FAILED_PRECONDITION", f"{self.place}: it gives {shown}, which is no answer to {kind.call}; {remedy}."
+                "FAILED_PRECONDITION",
+                f"{self.place}: it returns {shown}, which is not a response to {kind.call}; {remedy}.",
             )
         return [replace(kind.read(row.outputs), version=row.version) for row in rows]
 

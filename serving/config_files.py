@@ -99,7 +99,7 @@ def read_monitoring(path: str | Path) -> str | None:
         return None
     if prometheus.path and not prometheus.path.startswith("/"):
         line = _line(text, "path", prometheus.path)
-        raise BertlineError(f'{path}{line}: the path of a URL begins with a slash; write path: "/{prometheus.path}".')
+        raise BertlineError(f'{path}{line}: the path of a URL starts with a slash; write path: "/{prometheus.path}".')
     return prometheus.path or PROMETHEUS_PATH
 
 
@@ -115,7 +115,7 @@ def read_tls(path: str | Path) -> Tls:
             raise BertlineError(f"{path}{_line(text, field)}: {told}.")
     if given.client_verify and not given.custom_ca:
         line = _line(text, "client_verify")
-        raise BertlineError(f"{path}{line}: clients are verified by the authority in custom_ca, and there is none; add it.")
+        raise BertlineError(f"{path}{line}: clients are verified by the authority in custom_ca, which is missing; add it.")
     key, cert, authority = (getattr(given, field).encode() for field in ("server_key", "server_cert", "custom_ca"))
     return Tls(server_key=key, server_cert=cert, custom_ca=authority, client_verify=given.client_verify)
 
@@ -199,7 +199,7 @@ def _wrong_model(model: model_server_config_pb2.ModelConfig, number: int, seen: 
     if not name:
         return _Wrong("config", f"model {number} has no name; give it one", place=number - 1)
     if not is_model_name(name):
-        told = f"the name {name!r} is not made of letters, digits, _ . and -; name the model otherwise"
+        told = f"the name {name!r} may only have letters, digits, _ . and -; rename the model"
         return _Wrong("name", told, name)
     if name in seen:
         return _Wrong("name", f"the model {name} is listed twice; give each model one config, or its own name", name, 1)

@@ -14,6 +14,7 @@ from models.lora import find_encoder
 from models.seq2seq import Seq2Seq
 from models.task import Context, Task
 from models.tfidf.model import TfIdfModel
+from pipeline.config.renamed import current_section
 from serving.contract import ENCODER
 from serving.samples import Row, make_samples, write_samples
 from serving.signatures import ServedModel, export
@@ -43,9 +44,9 @@ def export_whole(
     export(served, folder, {**card, "model": description(context, model)})
     write_samples(samples, folder)
     if task.model.heads:
-        text = card["text"]
+        text = current_section("text", card["text"])
         tokenizer = {
-            "do_lower_case": text["lower"],
+            "do_lower_case": text["lowercase"],
             "strip_accents": text["strip_accents"],
             "tokenizer_class": "BertTokenizer",
         }

@@ -93,29 +93,29 @@ def _told(code: str, details: str, place: Place, seconds: float, versions: Seque
     largest = re.search(r"larger than maximum input batch size (\d+)", said)
     if code == "UNAVAILABLE":
         if any(word in said for word in _TLS):
-            return "no secure connection came about", "check the certificates, and whether the server speaks TLS at all"
+            return "no secure connection", "check the certificates, and whether the server uses TLS at all"
         if "http1" in said:
-            return "this is no port of gRPC", "a server has another one for REST; give the one for gRPC"
+            return "not a gRPC port", "REST has another port; give the one for gRPC"
         if any(word in said for word in _NOT_CONNECTED):
-            return "nothing answers there", "start the server, or check host and port, that of gRPC"
+            return "no server responds", "start the server, or check host and gRPC port"
         if "queue" in said:
-            return "the server has too much to do", "ask again later, or send fewer requests at once"
-        return "the server cannot answer now", "ask again later, and look into its log"
+            return "the server is overloaded", "try again later, or send fewer requests at once"
+        return "the server is unavailable", "try again later, and see its log"
     if code == "DEADLINE_EXCEEDED":
-        return f"there was no answer within {seconds:g} s", "allow more time, or look whether the server is overloaded"
+        return f"no response within {seconds:g} s", "allow more time, or check whether the server is overloaded"
     if code == "NOT_FOUND":
         if versions:
             listed = ", ".join(map(str, versions))
-            return "there is no such version", f"it has {listed}"
+            return "no such version", f"it has {listed}"
         return "the server has no such model", f"check the name {place.model!r} against the server's models.config"
     if code == "UNIMPLEMENTED":
-        return "what answers there is no TensorFlow Serving", "check host and port"
+        return "not a TensorFlow Serving server", "check host and port"
     if code == "INVALID_ARGUMENT" and "version label" in said:
-        return f"there is no label {place.label}", "the server's models.config gives a version its label"
+        return f"no version label {place.label}", "the server's models.config gives a version its label"
     if largest:
-        return f"the server takes {largest[1]} rows at once", f"set max_batch to {largest[1]} or less"
+        return f"the server accepts batches of {largest[1]}", f"set max_batch to {largest[1]} or less"
     if code == "RESOURCE_EXHAUSTED" and "larger than max" in said:
-        return "a message is too large", "ask for fewer rows at once (max_batch), or allow more (max_message_bytes)"
+        return "a message is too large", "send fewer examples at once (max_batch), or raise max_message_bytes"
     if code in ("UNAUTHENTICATED", "PERMISSION_DENIED"):
-        return "the server does not let us in", "give the certificate and key that it knows"
+        return "the server denied access", "give the certificate and key that it accepts"
     return "the server refused", "`Client.metadata` says what the model takes"

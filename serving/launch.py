@@ -84,12 +84,12 @@ def probe_version(binary: str | Path) -> str:
     try:
         done = subprocess.run([str(binary), "--version"], capture_output=True, text=True, errors="replace", timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise BertlineError(f"{binary} --version: {error}; install TensorFlow Serving anew.") from error
+        raise BertlineError(f"{binary} --version: {error}; reinstall TensorFlow Serving.") from error
     said = done.stdout + done.stderr
     found = re.search(r"TensorFlow ModelServer:\s*(\S+)", said)
     if not found:
         last = (said.strip().splitlines() or ["it says nothing"])[-1]
-        raise BertlineError(f"{binary} --version tells none ({last}); install TensorFlow Serving anew.")
+        raise BertlineError(f"{binary} --version prints none ({last}); reinstall TensorFlow Serving.")
     return found[1]
 
 
@@ -146,7 +146,7 @@ class Running:
         if code is not None:
             if self.reader:
                 self.reader.join(_LOG_SECONDS)
-            how = f"was ended by signal {-code}" if code < 0 else f"ended by itself, exit code {code}"
+            how = f"was ended by signal {-code}" if code < 0 else f"exited with code {code}"
             raise BertlineError(f"{self.title} {how}.{self._log()}")
 
     def stop(self) -> None:

@@ -43,10 +43,10 @@ def _bound(host: str, port: int) -> socket.socket:
 
 def _told(error: OSError, host: str, flag: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"{flag} {port}: the port is in use on {host}; end what listens there, or give another one."
+        return f"{flag} {port}: the port is in use on {host}; stop what listens there, or give another one."
     if error.errno == errno.EACCES:
         return f"{flag} {port}: only the administrator may listen there; give a port of 1024 or more."
-    return f"--host {host} is not an address of this machine ({error.strerror}); give one of its own, or 0.0.0.0 for all."
+    return f"--host {host} is not an address of this machine ({error.strerror}); give one, or 0.0.0.0 for all."
 
 
 def is_loopback(host: str) -> bool:

@@ -45,7 +45,7 @@ def kind_of(signature: Signature) -> Kind[Any]:
 
         names = " or ".join("/".join(tasks_with(kind)) or kind.call for kind in fitting)
         raise UnknownKindError(f"its signature {shown}, which may be {names}")
-    raise UnknownKindError(f"its signature {shown}, which is none of a task of this line")
+    raise UnknownKindError(f"its signature {shown}, which belongs to no task of Bertline")
 
 
 def _fitting(kinds: Iterable[Kind[Any]], signature: Signature) -> list[Kind[Any]]:

@@ -52,7 +52,7 @@ def columns_of(rows: Sequence[Row]) -> dict[str, np.ndarray]:
     """The inputs of a request. A row that has fewer choices than another gets empty texts after its last."""
     keys = set(rows[0])
     if any(set(row) != keys for row in rows):
-        raise ValueError(f"all rows have the same texts. Received: some with {sorted(keys)} and some with others")
+        raise ValueError(f"all examples need the same texts. Received: some with {sorted(keys)} and some with others")
     columns: dict[str, Any] = {key: [row[key] for row in rows] for key in rows[0]}
     if CHOICES in columns:
         columns[CHOICES] = list(zip(*itertools.zip_longest(*columns[CHOICES], fillvalue=b""), strict=True))

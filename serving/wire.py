@@ -123,7 +123,7 @@ def encoded(text: Any) -> bytes:
         return text
     if isinstance(text, str):
         return text.encode("utf-8", "surrogateescape")  # what came from a command line or a path is again what it was
-    raise TypeError(f"texts are str or bytes, all rows of equal length. Received: {text!r:.100}")
+    raise TypeError(f"texts are str or bytes, and all examples have equally many. Received: {text!r:.100}")
 
 
 def fill_tensor(proto: Any, array: np.ndarray) -> None:

@@ -39,7 +39,7 @@ def asked_of(tiny: Tiny) -> Texts:
 def context_of(tiny: Tiny, folder: Path, **settings: Any) -> Context:
     text = TextEncoder.from_config(write_vocab(folder, VOCAB), text_of(tiny))
     target = text if get_task(tiny.task).preprocessing.label == "text" else None
-    shape = TranslationConfig(search="greedy", max_more=2, max_ratio=1.0, activation="gelu")
+    shape = TranslationConfig(search="greedy", max_extra_tokens=2, max_length_ratio=1.0, activation="gelu")
     return Context(text, labels_of(tiny), text_keys=tiny.texts, target=target, translation=shape, **settings)
 
 

@@ -138,12 +138,12 @@ LESSONS = {
 }
 ROWS, HELD_OUT = 320, 64
 VERSION = 3
-_MODEL = ModelConfig(layers=1, hidden=64, heads=4, intermediate=128, dropout=0.0)
+_MODEL = ModelConfig(num_layers=1, hidden_dim=64, num_heads=4, intermediate_dim=128, dropout=0.0)
 
 
 def text_of(task: str) -> TextConfig:
     reading = "huggingface" if task == "pretraining" else "original"  # the former keeps [MASK] whole
-    return TextConfig(reading=reading, seq_len=96 if task == "answering" else 24 if task == "pretraining" else 16)
+    return TextConfig(tokenizer_variant=reading, seq_len=96 if task == "answering" else 24 if task == "pretraining" else 16)
 
 
 def learn(name: str, folder: Path) -> None:

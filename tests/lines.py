@@ -25,7 +25,7 @@ CONFIG = {
     "name": "tiny",
     "data": {"path": "reviews.csv", "text": "text", "label": "label"},
     "text": {"vocab_size": 300, "seq_len": 32},
-    "model": {"layers": 1, "hidden": 32, "heads": 2, "intermediate": 64},
+    "model": {"num_layers": 1, "hidden_dim": 32, "num_heads": 2, "intermediate_dim": 64},
     "training": {"epochs": 10, "batch_size": 16, "learning_rate": 0.005, "buckets": [8, 16, 32]},
     # One word tells the class: TF-IDF is never wrong. Baselines are measured all the same.
     "evaluation": {

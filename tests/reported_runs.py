@@ -37,7 +37,7 @@ PARAMS = {
     "version.keras": "3.15.1",
     "training.seed": 42,
     "evaluation.slice_thresholds.accuracy": 0.95,
-    "evaluation.min_slice_rows": 50,
+    "evaluation.min_slice_examples": 50,
 }
 
 
@@ -101,7 +101,7 @@ class Reported:
             },
         )
         bad = judged(answers(right=0.6), blessed=False)
-        reason = f"accuracy 0.6000 is below its bound 0.8 on {HOSTILE}"
+        reason = f"accuracy 0.6000 is below its threshold 0.8 on {HOSTILE}"
         self.refused = record.run("refused", verdict=replace(bad, reasons=[reason]), tags={"reasons": reason})
         error = f"The loss is not finite {HOSTILE}.\nLower training.learning_rate."
         self.failed = record.run("failed", status="FAILED", tags={"error": error, "failed_step": "Trainer"})

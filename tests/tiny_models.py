@@ -50,7 +50,7 @@ def labels_of(tiny: Tiny) -> tuple[str, ...]:
 
 def text_of(tiny: Tiny) -> TextConfig:
     reading = "huggingface" if tiny.task == "pretraining" else "original"  # the former keeps [MASK] whole
-    return TextConfig(reading=reading, seq_len=96 if tiny.task == "answering" else 16)
+    return TextConfig(tokenizer_variant=reading, seq_len=96 if tiny.task == "answering" else 16)
 
 
 def make(tiny: Tiny, folder: Path) -> ServedModel:

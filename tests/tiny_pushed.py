@@ -65,7 +65,7 @@ def built(name: str, folder: Path, size: EncoderSize = SIZE, **changes: Any) -> 
 
 def text_settings(name: str) -> TextConfig:
     reading = "huggingface" if name == "pretraining" else "original"  # which keeps [MASK] whole
-    return TextConfig(reading=reading, seq_len=96 if name == "answering" else 16)
+    return TextConfig(tokenizer_variant=reading, seq_len=96 if name == "answering" else 16)
 
 
 def push(name: str, folder: Path) -> Path:

@@ -51,8 +51,9 @@ def lost_to(
         return []
     return [
         f"{metric} {value:.4f} is {'below' if described.better == 'higher' else 'above'} {limit:.4f} of the baseline"
-        f" {best.name} on the same {counted:,} rows, by more than the standard error of the difference, {error:.4f} (paired"
-        f" bootstrap); {_ways_out(task, best.name, long_enough)}, or push anyway with evaluation.must_beat_baselines: false"
+        f" {best.name} on the same {counted:,} examples, by more than the standard error of the difference, {error:.4f}"
+        f" (paired bootstrap); {_ways_out(task, best.name, long_enough)}, or push anyway with"
+        " evaluation.must_beat_baselines: false"
     ]
 
 
@@ -77,8 +78,8 @@ def standard_error(one: Score, other: Score, metric: str, rows: int) -> float:
 def _ways_out(task: Task, baseline: str, long_enough: bool) -> str:
     if baseline == PROBE:
         return (
-            "that is the linear model that fine-tuning began with, so fine-tuning has done harm: leave training.keep and"
-            " training.best_by out, or set them to best and to this metric"
+            "that is the linear model that fine-tuning began with, so fine-tuning has done harm: leave out"
+            " training.restore_best and training.monitor, or set them to true and to this metric"
         )
     if long_enough:
         return "try a checkpoint of this language and kind of text (model.checkpoint), more labelled examples"

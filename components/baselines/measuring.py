@@ -55,7 +55,7 @@ def measure_baselines(
     raw = raw_features(task, text_keys)
     given = _given(raw, rows, train, evaluation)
     if not len(given.train) or not len(given.evaluation):
-        return Measured(notes=("There are no raw examples to measure baselines by.",))
+        return Measured(notes=("There are no raw examples to measure baselines on.",))
     every = np.ones(len(given.rows), np.int64)
     baselines = (*of_task(given), *(probe(given, probed) if probed else ()))
     metrics = {baseline.name: _ordered(baseline.score(every), first) for baseline in baselines}
@@ -79,6 +79,6 @@ def _notes(task: Task, given: Given, rows: int) -> Iterator[str]:
     classes = len(given.labels) if task.serving.decides else 0
     count = min(len(learned), most_examples(classes)) if classes else len(learned)
     if count >= MOST_EXAMPLES or count < len(learned):
-        yield f"Baselines learn from the first {count:,} training examples, in the order in which Ingest has shuffled them."
+        yield f"Baselines learn from the first {count:,} training examples, as shuffled by Ingest."
     if len(given.rows) < rows:
-        yield f"Baselines are measured on the first {len(given.rows):,} of {rows:,} evaluation examples, likewise shuffled."
+        yield f"Baselines are measured on the first {len(given.rows):,} of {rows:,} evaluation examples, shuffled as well."

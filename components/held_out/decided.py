@@ -28,7 +28,7 @@ from models.tuning import (
 )
 from pipeline.config import DecisionConfig
 
-_UNFIT = "no temperature fits the evaluation examples, as where every answer is right"
+_UNFIT = "no temperature fits the evaluation examples, as where every prediction is right"
 
 
 @dataclass(frozen=True)
@@ -141,11 +141,11 @@ def _threshold(examples: Examples, settings: DecisionConfig, why_not: str) -> tu
     }
     if threshold is None:
         return numbers, (
-            f"0.5: none is better on examples that it was not chosen on ({name} {tried.cross_fitted:.4f} cross-fitted,"
+            f"0.5: no other is better cross-fitted ({name} {tried.cross_fitted:.4f} cross-fitted,"
             f" {tried.at_half:.4f} at 0.5)"
         )
     return numbers, (
-        f"{threshold:.4f} in place of 0.5; {name} {tried.at_half:.4f} at 0.5, and {tried.at_value:.4f} at it on the"
+        f"{threshold:.4f} instead of 0.5; {name} {tried.at_half:.4f} at 0.5, and {tried.at_value:.4f} at it on the"
         f" examples that it was chosen on ({tried.cross_fitted:.4f} cross-fitted)"
     )
 
@@ -160,11 +160,11 @@ def _abstention(examples: Examples, precision: float, why_not: str | None) -> tu
     if confidence is None:
         best = max(enough_answered(given, right), key=lambda one: (one.precision, one.coverage))
         sentence = (
-            f"no confidence reaches a precision of {precision:g} with {FEWEST_ANSWERS} answers or more: the best is"
+            f"no confidence reaches a precision of {precision:g} with {FEWEST_ANSWERS} predictions or more: the best is"
             f" {best.precision:.4f}, on the {best.coverage:.1%} of the evaluation examples with a confidence above"
             f" {best.confidence:.4f}"
         )
-        return {}, sentence, f"evaluation.abstain: {sentence}; ask for less, or train a better model"
+        return {}, sentence, f"evaluation.abstain: {sentence}; lower it, or train a better model"
 
     def chosen(places: np.ndarray) -> float:
         found = best_abstention(given[places], right[places], precision)
@@ -183,7 +183,7 @@ def _abstention(examples: Examples, precision: float, why_not: str | None) -> tu
         numbers,
         (
             f"none of these below a confidence of {confidence:.4f}: {numbers['coverage']:.1%} of the evaluation examples"
-            f" are answered, {numbers['precision']:.4f} of them right ({precision:g} was asked for; cross-fitted"
+            f" are predicted, {numbers['precision']:.4f} of them right (target {precision:g}; cross-fitted"
             f" {numbers['coverage_cross_fitted']:.1%} and {numbers['precision_cross_fitted']:.4f})"
         ),
         None,

@@ -203,10 +203,10 @@ def of_search(rows: HeldOutRows) -> Iterable[Outcome]:
     ).astype(int)
     for text, place, first in zip(texts, places.tolist(), nearest, strict=True):
         found = texts[first] if place > 1 else text
-        yield Outcome(place == 1, 1 - 1 / place, text, f"{found} (its own at place {place})" if place > 1 else found)
+        yield Outcome(place == 1, 1 - 1 / place, text, f"{found} (its own at rank {place})" if place > 1 else found)
 
 
 def of_guesses(rows: HeldOutRows) -> Iterable[Outcome]:
     columns = (rows.prediction("guess_loss"), rows.prediction("guess_right"), rows.weight("guess_right"))
     for loss, right, count in zip(*(column.tolist() for column in columns), strict=True):
-        yield Outcome(None, loss, f"{count:.0f} masked pieces", f"{right * count:.0f} of them guessed")
+        yield Outcome(None, loss, f"{count:.0f} masked tokens", f"{right * count:.0f} of them predicted")

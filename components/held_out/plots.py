@@ -1,4 +1,4 @@
-"""Pictures of the held-out rows: those that make sense for their task."""
+"""Pictures of the evaluation examples: those that make sense for their task."""
 
 from __future__ import annotations
 
@@ -62,16 +62,16 @@ def roc_curves(flags: np.ndarray, shares: np.ndarray, labels: Sequence[str]) -> 
     figure = _curves(flags, shares, labels, roc, "AUC")
     axes = figure.axes[0]
     axes.plot([0, 1], [0, 1], color="tab:gray", linestyle=":", linewidth=1)  # chance
-    axes.set_xlabel("share of the rows without the class that are taken for it")
-    axes.set_ylabel("share of the rows with the class that are found")
+    axes.set_xlabel("false positive rate")
+    axes.set_ylabel("true positive rate")
     return figure
 
 
 def precision_recall_curves(flags: np.ndarray, shares: np.ndarray, labels: Sequence[str]) -> Figure:
     figure = _curves(flags, shares, labels, precision_recall, "AP")
     axes = figure.axes[0]
-    axes.set_xlabel("recall: share of the rows with the class that are found")
-    axes.set_ylabel("precision: share of those taken for it that are right")
+    axes.set_xlabel("recall")
+    axes.set_ylabel("precision")
     return figure
 
 
@@ -100,7 +100,7 @@ def _curves(
     axes.set_ylim(-0.01, 1.01)
     if found:
         axes.legend(loc="best", fontsize=8)
-    axes.set_title(f"{len(true)} held-out rows")
+    axes.set_title(f"{len(true)} evaluation examples")
     return figure
 
 
@@ -129,11 +129,11 @@ def reliability(shares: np.ndarray, right: np.ndarray, before: tuple[np.ndarray,
         above.legend(fontsize=8)
         title += f" ({earlier.error:.3f} before calibration)"
     above.set_ylim(0, 1.02)
-    above.set_ylabel("share of them that is right")
+    above.set_ylabel("accuracy")
     above.set_title(title)
     below.bar(middles, found.counts, width=0.9 / BINS, color="tab:gray")
     below.set_xlim(0, 1)
-    below.set_xlabel("share that the model gives its answer")
+    below.set_xlabel("confidence")
     below.set_ylabel("answers")
     return figure
 
@@ -144,8 +144,8 @@ def coverage_precision(curve: Sequence[tuple[float, float]]) -> Figure:
     axes = figure.add_subplot()
     axes.plot(*zip(*curve, strict=True), color="tab:blue")
     axes.set_xlim(0, 1.01)
-    axes.set_xlabel("coverage: fraction of the examples that are answered")
-    axes.set_ylabel("precision: fraction of the answers that is right")
+    axes.set_xlabel("coverage: fraction of the examples that are predicted")
+    axes.set_ylabel("precision: fraction of the predictions that are right")
     return figure
 
 
@@ -164,7 +164,7 @@ def lengths(rows: HeldOutRows) -> Figure:
         axes.hist(counts, bins=edges, alpha=0.6, label=f"{key} (median {median:.0f}, longest {max(counts, default=0)})")
     axes.set_xlabel("words; a Chinese or Japanese character counts as one")
     axes.set_ylabel("texts")
-    axes.set_title(f"{len(rows)} held-out rows")
+    axes.set_title(f"{len(rows)} evaluation examples")
     axes.legend(fontsize=8)
     return figure
 
@@ -181,5 +181,5 @@ def predicted_and_true(true: np.ndarray, predicted: np.ndarray) -> Figure:
         axes.plot(ends, ends, color="tab:gray", linestyle=":", linewidth=1)
     axes.set_xlabel("true")
     axes.set_ylabel("predicted")
-    axes.set_title(f"{len(true)} held-out rows")
+    axes.set_title(f"{len(true)} evaluation examples")
     return figure

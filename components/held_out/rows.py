@@ -146,7 +146,7 @@ class HeldOutRows:
         path = path / FILE_NAME if path.is_dir() else path
         if not path.is_file():
             raise BertlineError(
-                f"{path}: no such file; an Evaluator of an older version kept no rows. Run the line again to have them."
+                f"{path}: no such file; an older version kept no evaluation examples. Run the pipeline again to have them."
             )
         table = open_parquet(str(path), path).read()
         if _KEY not in (table.schema.metadata or {}):

@@ -70,7 +70,7 @@ def bootstrap(
     given = [one] if other is None else list(shared(one, other))
     count = len(given[0])
     if count == 0:
-        raise BertlineError("there are no held-out rows that both have seen; compare two runs over the same data.")
+        raise BertlineError("the runs have no evaluation examples in common; compare two runs over the same data.")
     measured = [scorer(rows) for rows in given]
     whole = [score(np.ones(count, np.int64)) for score in measured]
     names = [name for name in whole[0] if all(name in found for found in whole)]
@@ -134,7 +134,9 @@ def _sum(rows: HeldOutRows, output: str, of: str) -> Sum:
     if of in _MEANS:
         return _mean(_MEANS[of](rows.label(output), rows.prediction(output), rows.description.decision), weights)
     if of not in _SUMS:
-        raise BertlineError(f"{of} cannot be measured from held-out rows; see components/held_out/scores.py.")
+        raise BertlineError(
+            f"{of} cannot be computed from the kept evaluation examples; see components/held_out/scores.py."
+        )
     # Our own scores count a row that has a weight, whatever it is.
     kept = np.flatnonzero(weights > 0)
     label, prediction = (_some(values, kept) for values in (rows.label(output), rows.prediction(output)))

@@ -54,8 +54,8 @@ def scores_by_length(rows: HeldOutRows) -> Figure:
     for score, name in (("Bleu", "BLEU"), ("Chrf", "chrF")):
         above.plot(at, [group.scores[score] for group in groups], "o-", label=name)
     above.set_ylim(0, 101)
-    above.set_ylabel("score of these rows together")
-    above.set_title(f"{sum(group.rows for group in groups)} held-out rows")
+    above.set_ylabel("score of these examples")
+    above.set_title(f"{sum(group.rows for group in groups)} evaluation examples")
     above.legend(fontsize=8)
     below.bar(at, [group.rows for group in groups], color="tab:gray")
     below.set_xticks(at, [f"{group.first}-{group.last}" for group in groups])
@@ -79,7 +79,7 @@ def lengths_of_translations(rows: HeldOutRows) -> Figure:
     share = given.sum() / references.sum() if references.sum() else float("nan")
     axes.set_xlabel("characters of the reference")
     axes.set_ylabel("characters of the translation")
-    axes.set_title(f"{len(given)} held-out rows; translations have {share:.0%} of the references' characters")
+    axes.set_title(f"{len(given)} evaluation examples; translations have {share:.0%} of the references' characters")
     return figure
 
 

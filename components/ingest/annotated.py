@@ -113,9 +113,9 @@ def _row(path: str, example: Example, data: DataConfig, columns: Collection[str]
     if is_tagged and data.label:
         text, found = values.get(text_column), values.get(data.label) or []
         if text is not None and not isinstance(text, str):
-            return bad(NESTED, f"column {text_column!r} holds no text")
+            return bad(NESTED, f"column {text_column!r} has no text")
         if unusable := find_unusable(text or ""):
-            return bad(UNUSABLE, f"column {text_column!r} holds an unusable character at position {unusable.start() + 1}")
+            return bad(UNUSABLE, f"column {text_column!r} has an unusable character at position {unusable.start() + 1}")
         try:
             tagged = tag_words(text or "", [span for value in found for span in _spans(value)])
         except ValueError as error:
@@ -135,7 +135,7 @@ def _row(path: str, example: Example, data: DataConfig, columns: Collection[str]
 def _spans(value: Any) -> Iterator[Span]:
     """The spans of one entry: several, if a tool gives the same characters several labels."""
     if not _looks_like_a_span(value):
-        raise ValueError(f"{value!r} is no span; one has a start, an end and a label")
+        raise ValueError(f"{value!r} is not a span, which has a start, an end and a label")
     if isinstance(value, list):
         (start, end, labels), text = value, None
     else:
@@ -143,7 +143,7 @@ def _spans(value: Any) -> Iterator[Span]:
         start, end, text = value[first], value[last], value.get("text")
         labels = value.get("label", value.get("labels"))
     if not all(isinstance(place, int) and not isinstance(place, bool) for place in (start, end)):
-        raise ValueError(f"a span is from {start!r} to {end!r}, which are no whole numbers")
+        raise ValueError(f"a span is from {start!r} to {end!r}, which are not whole numbers")
     names = [labels] if isinstance(labels, str) else labels
     if not isinstance(names, list) or not names or not all(isinstance(name, str) and name.strip() for name in names):
         raise ValueError(f"the span {start} to {end} has no label")

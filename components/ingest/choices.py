@@ -26,7 +26,7 @@ def choices_of(row: Row, data: DataConfig) -> list[str] | BadRow:
         except ValueError:
             given = None
         if not isinstance(given, list) or not all(isinstance(choice, str) for choice in given):
-            reason = f'column {data.choices!r} holds no list of texts; write one as ["…", "…"], or name a column for each'
+            reason = f'column {data.choices!r} is not a list of texts; write one as ["…", "…"], or name a column for each'
             return bad_row(row.file, row.line, NOT_A_LIST, reason, as_raw(row.values))
         found = given
     while found and not found[-1].strip():

@@ -87,7 +87,7 @@ def _asked(path: str, data: DataConfig) -> Iterator[Any]:
 
     query = data.query or ""
     if not _QUERY.match(query):
-        raise BertlineError(f"{path}: data.query: only a query is sent, which begins with SELECT or WITH.")
+        raise BertlineError(f"{path}: data.query: only queries that begin with SELECT or WITH are allowed.")
     engine = _engine(path)
     try:
         with engine.connect() as connection:

@@ -89,7 +89,7 @@ def _records(stream: TextIO, data: DataConfig, tabs: bool) -> Iterator[_Record]:
 
 def _header(record: _Record | None, path: str, data: DataConfig) -> list[str]:
     if record is None:
-        raise BertlineError(f"{path}: the file is empty; name a file with a header line and rows.")
+        raise BertlineError(f"{path}: the file is empty; give a file with a header line and examples.")
     for number, line in record.lines:
         if bad := check_line(path, data.encoding, number, line):
             raise BertlineError(f"{path}: the header line cannot be read: {bad.reason}{_looks_like_utf16(line)}.")

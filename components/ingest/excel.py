@@ -40,7 +40,7 @@ def read(path: str, data: DataConfig, columns: Collection[str] | None = None) ->
             found = {name: cells[at] for at, name in kept if at < len(cells)}
             values = {name: cell.value for name, cell in found.items()}
             if broken := next((name for name, cell in found.items() if cell.data_type == "e"), None):
-                reason = f"column {broken!r} holds {values[broken]}; mend the formula, or empty the cell"
+                reason = f"column {broken!r} holds {values[broken]}; fix the formula, or empty the cell"
                 yield bad_row(path, number, ERROR, reason, as_raw(values))
             elif any(value is not None for value in values.values()):
                 yield make_row(path, number, values, columns)

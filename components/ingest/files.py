@@ -81,7 +81,7 @@ def find_files(data: DataConfig) -> list[InputFile]:
             for each in files[-1].paths:
                 if named_by.setdefault(each, setting) != setting:
                     both = f"both {named_by[each]} and {setting} name it"
-                    raise BertlineError(f"{each}: {both}; a row must not be on both sides.")
+                    raise BertlineError(f"{each}: {both}; an example must not be in both splits.")
     return files
 
 

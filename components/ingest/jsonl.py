@@ -28,7 +28,7 @@ def _parse(path: str, data: DataConfig, number: int, line: str) -> dict[str, Any
     if bad := check_line(path, data.encoding, number, line):
         return bad
     if len(line) > MAX_RECORD_CHARS:
-        return bad_row(path, number, TOO_LONG, f"the line is longer than {MAX_RECORD_CHARS:,} characters", line)
+        return bad_row(path, number, TOO_LONG, f"line longer than {MAX_RECORD_CHARS:,} characters", line)
     try:
         value = json.loads(line)
     except json.JSONDecodeError as error:

@@ -42,18 +42,18 @@ def notes(report: Mapping[str, Any], label: LabelKind) -> Iterator[str]:
             f" {'was' if repeated == 1 else 'were'} left out; {DUPLICATES}: keep keeps {'it' if repeated == 1 else 'them'}."
         )
     if tested := report.get("tested", 0):
-        yield f"{tested:,} of the texts of evaluation examples are in test examples, too: the test is not wholly new."
+        yield f"{tested:,} of the texts of evaluation examples are in test examples, too: the test set is not independent."
     unlearned = set(report["labels"].get(TEST, ())) - set(report["labels"]["train"])
     if unlearned and label in ("class", "classes"):
-        yield f"No training example has {_listed(sorted(unlearned))}, which test examples have; such examples do not count."
+        yield f"No training example has {_listed(sorted(unlearned))}, which test examples have; such examples are ignored."
     if conflicts := report["conflicts"]:
         have = "text has" if conflicts == 1 else "texts have"
-        yield f"{conflicts:,} {have} different labels in different rows; no model can get all of them right."
+        yield f"{conflicts:,} {have} different labels in different examples; no model can get all of them right."
     for kind, found in report.get("remarks", {}).items():
         what, _, decided = kind.partition("; ")
         yield f"{found['times']:,} {what} ({decided}), the first of them: {'; '.join(found['first'][:_FEW_REMARKS])}."
     if report["duplicates_skipped"]:
-        yield f"Duplicates were not looked for, as there are over {MAX_EVAL_ROWS:,} evaluation examples."
+        yield f"Duplicates were not removed, as there are over {MAX_EVAL_ROWS:,} evaluation examples."
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -49,7 +49,7 @@ def _lines(path: str, data: DataConfig) -> Iterator[str]:
 
 def _bad(path: str, data: DataConfig, number: int, line: str) -> BadRow | None:
     if len(line) > MAX_RECORD_CHARS:
-        return bad_row(path, number, TOO_LONG, f"the line is longer than {MAX_RECORD_CHARS:,} characters", line)
+        return bad_row(path, number, TOO_LONG, f"line longer than {MAX_RECORD_CHARS:,} characters", line)
     return check_line(path, data.encoding, number, line)
 
 
@@ -57,6 +57,5 @@ def _uneven(sides: tuple[str, str], fewer: int, more: int, shorter: int) -> Bert
     ended, longer = sides[shorter], sides[1 - shorter]
     return BertlineError(
         f"{ended} has {fewer:,} lines and {longer} has {more:,}: the former ends before line {fewer + 1:,}. Parallel files"
-        " have as many lines, and one that is missing or added anywhere shifts all that follow; find it, or fetch the files"
-        " anew."
+        " have equally many lines, and a missing or added line shifts all that follow; find it, or fetch the files again."
     )

@@ -12,7 +12,7 @@ from pipeline.config import DataConfig
 
 LEFT_OUT = {"reject": "rejected in Prodigy", "ignore": "ignored in Prodigy"}
 UNANSWERED = "without an answer in Prodigy"
-ONE_ENTITY = "asked about one entity only (ner in Prodigy)"
+ONE_ENTITY = "annotated for one entity only (ner in Prodigy)"
 _NOT_DATA = ("answer", "options", "tokens", "meta", "config", "versions", "sessions", "priority", "score")
 
 

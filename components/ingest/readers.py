@@ -101,7 +101,7 @@ def check_inputs(data: DataConfig, slices: Sequence[str] = (), lists: Sequence[s
                 if name not in known and not of_split:
                     raise BertlineError(_missing_column(file, data, name, setting, known))
             if next(reader.read(file.path, data), None) is None:
-                raise BertlineError(f"{file.path}: the file has columns ({', '.join(known)}) and no rows.")
+                raise BertlineError(f"{file.path}: the file has columns ({', '.join(known)}) and no examples.")
     return files
 
 

@@ -180,14 +180,15 @@ def judge(
     if report["unreadable"]:
         # Whatever the share: the rows after the break were never seen, so nobody can say how many are lost.
         raise BertlineError(report["unreadable"][0])
-    if first_bad and bad > data.max_bad_share * rows:
+    if first_bad and bad > data.max_bad_fraction * rows:
         raise BertlineError(
-            f"{bad:,} of {rows:,} rows ({bad / rows:.1%}) are bad, over data.max_bad_share ({data.max_bad_share:.1%})."
+            f"{bad:,} of {rows:,} examples ({bad / rows:.1%}) are bad, above data.max_bad_fraction"
+            f" ({data.max_bad_fraction:.1%})."
             f" The first is {first_bad['file']}:{first_bad['line']}: {first_bad['reason']}."
-            f" All are in {quarantine}; mend them, or raise data.max_bad_share."
+            f" All are in {quarantine}; fix them, or raise data.max_bad_fraction."
         )
-    counted = f"{rows:,} rows read, {report['excluded']:,} excluded, {bad:,} quarantined"
-    wanted = {"train": "training", "eval": "held-out", **({TEST: TEST} if data.test else {})}
+    counted = f"{rows:,} examples read, {report['excluded']:,} excluded, {bad:,} quarantined"
+    wanted = {"train": "training", "eval": "evaluation", **({TEST: TEST} if data.test else {})}
     for split, what in wanted.items():
         if not kept.get(split):
             by = [
@@ -195,11 +196,11 @@ def judge(
                 *dict.fromkeys((EXCLUDE, *report["left_out"])),
             ]
             remedy = f"check {', '.join(by[:-1])} and {by[-1]}"
-            raise BertlineError(f"No {what} rows are left ({counted}); {remedy}, or give more rows.")
+            raise BertlineError(f"No {what} examples are left ({counted}); {remedy}, or give more examples.")
     if data.label is None or label in ("number", "index", "text"):
         return
     classes = {name: count for split in SPLITS for name, count in report["labels"][split].items()}
-    kept_rows = f"{sum(kept.values()):,} rows"
+    kept_rows = f"{sum(kept.values()):,} examples"
     if not classes:
         raise BertlineError(f"No label in {kept_rows}: column {data.label!r} is empty; check data.label.")
     if len(classes) == 1 and label != "classes":
@@ -211,11 +212,11 @@ def judge(
         or_test = " or test" if data.test else ""
         more = f" (and of {len(lost) - 1:,} more classes)" if len(lost) > 1 else ""
         raise BertlineError(
-            f"Every training row of the class {lost[0]!r}{more} has the text of an evaluation{or_test} example and was left"
-            f" out, so nothing is left to learn it from; give other rows, or set {DUPLICATES} to keep."
+            f"Every training example of the class {lost[0]!r}{more} has the text of an evaluation{or_test} example and was"
+            f" left out, so none is left to learn it from; give other examples, or set {DUPLICATES} to keep."
         )
     if len(classes) > MAX_CLASSES:
         raise BertlineError(
-            f"Column {data.label!r} has over {MAX_CLASSES:,} different values in {kept_rows}, so it is hardly a class;"
+            f"Column {data.label!r} has over {MAX_CLASSES:,} different values in {kept_rows}, too many for classes;"
             " check data.label."
         )

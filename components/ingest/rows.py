@@ -64,10 +64,10 @@ def hash_of(key: str) -> int:
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big")
 
 
-def hashed_split(key: str, eval_share: float) -> Split:
+def hashed_split(key: str, eval_fraction: float) -> Split:
     """The same key is always on the same side, on every machine and however many rows there are; where a class has too few
     or too many evaluation examples by it, `strata.py` moves some."""
-    return "eval" if hash_of(key) < eval_share * 2**64 else "train"
+    return "eval" if hash_of(key) < eval_fraction * 2**64 else "train"
 
 
 def split_key(row: Row, data: DataConfig) -> str:
@@ -80,7 +80,7 @@ def split_of(row: Row, data: DataConfig) -> Split | BadRow:
     """The side of a row whose file holds both sides."""
     split = data.split
     if split.column is None:
-        return hashed_split(split_key(row, data), split.eval_share)
+        return hashed_split(split_key(row, data), split.eval_fraction)
     value = row.values.get(split.column)
     if value is not None and value in split.train:
         return "train"
@@ -202,7 +202,7 @@ def sort_row(
             return bad_row(row.file, row.line, NOT_A_CHOICE, f"{reason}; {remedy}", as_raw(row.values))
         features["label"] = -1 if index is None else index
     if label == "tags":
-        tagged = tagged_words(present.get("text"), present.get("label"), data.tags)
+        tagged = tagged_words(present.get("text"), present.get("label"), data.tag_scheme)
         if isinstance(tagged, str):
             return bad_row(row.file, row.line, WRONG_TAGS, tagged, as_raw(row.values))
         features |= tagged

@@ -188,7 +188,7 @@ def ingest(
                 ReadFile.BAD_ROWS, ReadFile.TALLIES, ReadFile.SEEN, main="pieces"
             )
         )
-        made = read_files[ReadFile.SEEN] | "Plan" >> beam.CombineGlobally(MakePlan(data.split.eval_share))
+        made = read_files[ReadFile.SEEN] | "Plan" >> beam.CombineGlobally(MakePlan(data.split.eval_fraction))
         plan = beam.pvalue.AsSingleton(made)
         corrections = (
             read_files.pieces

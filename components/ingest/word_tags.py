@@ -127,7 +127,7 @@ def _placed(text: str, span: Span) -> Span:
         if not _reads(inside, span.text):
             shown = _short(text[span.start : span.end])
             raise ValueError(
-                f"the span {span.start} to {span.end} is said to be {_short(span.text)}, and {shown} stands there"
+                f"the span {span.start} to {span.end} should be {_short(span.text)}, but the text has {shown} there"
             )
         span = span._replace(start=len(before), end=len(before) + len(inside))
     if not 0 <= span.start < span.end <= len(text):

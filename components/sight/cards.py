@@ -52,7 +52,7 @@ def judged(value: str, state: str, details: Sequence[str] = (), reasons: Sequenc
 def verdict_card(results: Results) -> dict[str, Any]:
     """Of an evaluation, which does not know yet whether the model is going to be pushed."""
     if not results.blessed:
-        return judged("Refused", "bad", ["It is not to be pushed:"], results.reasons)
+        return judged("Refused", "bad", ["Reasons:"], results.reasons)
     return judged("Blessed", "good", [met(results)])
 
 
@@ -60,7 +60,7 @@ def met(results: Results) -> str:
     """Which thresholds a model meets that was blessed, in a sentence."""
     asked = [score for score in results.scores if score.bound is not None]
     if not asked:
-        return "No threshold was asked of it."
+        return "No threshold was set."
     count = sum(bool(score.keeps) for score in asked)
     if count < len(asked):  # the settings that are recorded are not those that it was judged by
         return f"The model meets {count} of {len(asked)} thresholds."

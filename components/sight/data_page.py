@@ -15,7 +15,7 @@ from components.sight.page import Page, render, short
 _MOST_LABELS = 40
 _PLOTS = {
     "words": "Words in the texts of an example",
-    "label_words": "Words in the text to be written",
+    "label_words": "Words in the target text",
     "label": "Labels",
 }
 _SPLITS = {"train": "for training", "eval": "for evaluation", "test": "for testing"}
@@ -86,10 +86,7 @@ def _rows(data: Data) -> list[tuple[str, str]]:
         *counted(data.left_out),
         ("quarantined", f"{sum(data.quarantined.values()):,}"),
         *counted(data.quarantined),
-        *(
-            (f"moved {_SPLITS.get(split, split)}, for classes to be split alike", f"{n:,}")
-            for split, n in data.moved.items()
-        ),
+        *((f"moved {_SPLITS.get(split, split)}, to split classes alike", f"{n:,}") for split, n in data.moved.items()),
         *((f"kept, with {what}", f"{rows:,}") for what, rows in data.incomplete.items()),
     ]
 
@@ -130,7 +127,7 @@ def _judgement_card(data: Data) -> dict[str, Any]:
 def _judged(data: Data) -> str:
     count = f"{len(data.anomalies)} anomal{'y' if len(data.anomalies) == 1 else 'ies'}"
     return {
-        "not yet": "The data was not looked at for anomalies.",
+        "not yet": "The data was not checked for anomalies.",
         "accepted": "No anomalies.",
         "allowed": f"{count}, allowed by --allow-anomalies.",
         "refused": f"{count}: the pipeline stopped here, and nothing was trained.",

@@ -94,7 +94,7 @@ def histogram(found: Mapping[str, Numbers], *, whole: bool) -> dict[str, Any]:
             {"x": scale.place(value, WIDTH), "text": f"{value:,g}", "anchor": anchor}
             for value, anchor in _ticks(scale, least, end)
         ],
-        "note": f"The picture ends before the largest, {most:,g}." if is_cut else "",
+        "note": f"The plot ends before the largest, {most:,g}." if is_cut else "",
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from components.held_out.error_records import error_records
 from components.held_out.rows import HeldOutRows
@@ -51,9 +51,11 @@ class Slice(Frozen):
 class Bounds(Frozen):
     """What was asked of the model."""
 
+    config_section: ClassVar[str] = "evaluation"  # a journal may have them by the names that they had in a config
+
     thresholds: dict[str, float] = {}
     slice_thresholds: dict[str, float] = {}
-    min_slice_rows: int = 0
+    min_slice_examples: int = 0
 
 
 class Results(Frozen):
@@ -103,7 +105,7 @@ def results_of(verdict: Verdict, rows: HeldOutRows | None, bounds: Bounds) -> Re
     largest = sorted(verdict.slices, key=lambda name: -_count(verdict.slices[name]))[:_MOST_SLICES]
 
     def slice_of(name: str, values: Mapping[str, float]) -> Slice:
-        judged = _count(values) >= bounds.min_slice_rows
+        judged = _count(values) >= bounds.min_slice_examples
         found = {}
         if rows and name in largest and name in rows.slices:
             found = _intervals(rows.take(rows.slices[name]), most_draws=_SLICE_DRAWS)
@@ -191,7 +193,7 @@ def _scores(
 def _errors(rows: HeldOutRows | None) -> tuple[list[dict[str, Any]], list[str]]:
     if rows is None:
         return [], [
-            "The evaluation examples are not recorded: there are no intervals and no examples of mistakes. An older version"
+            "The evaluation examples are not recorded: there are no intervals and no wrong predictions. An older version"
             " kept none, and `tracking.texts: false` leaves them out."
         ]
     try:

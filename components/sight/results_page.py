@@ -26,7 +26,7 @@ def results_page(results: Results, name: str) -> Page:
         ("metrics", "Metrics"),
         *([("slices", "Slices")] if view["slices"] else []),
         *([("classes", "Classes")] if view["classes"] else []),
-        *([("errors", "Mistakes")] if view["errors"] or view["matrix"] else []),
+        *([("errors", "Errors")] if view["errors"] or view["matrix"] else []),
     ]
     title = f"{name} on {results.rows:,} evaluation examples"
     template = Path(__file__).with_name("results.html")
@@ -119,7 +119,7 @@ def _change(score: Score) -> str:
 
 def _explanation(results: Results) -> str:
     return (
-        f"In brackets the {results.level:.0%} interval, by bootstrap over the evaluation examples: how far it would move"
+        f"In brackets the {results.level:.0%} interval, by bootstrap over the evaluation examples: how far it would vary"
         " with other examples of the same kind. Another seed of the same training may differ by more."
     )
 
@@ -128,7 +128,7 @@ def _chance(results: Results) -> str:
     if not results.majority or not any(score.metric == "accuracy" for score in results.scores):
         return ""
     label, reached = results.majority
-    return f"To answer always {label!r}, the most frequent class, would reach an accuracy of {reached:.4f}."
+    return f"Always predicting {label!r}, the most frequent class, has an accuracy of {reached:.4f}."
 
 
 def _positive(results: Results) -> str:

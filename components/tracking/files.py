@@ -82,7 +82,7 @@ def page_of(step: str, config: Config) -> dict[str, Any] | None:
     """What `make_page` is to be told beside the files of a step; None where a step has no page."""
     if step != Step.EVALUATOR:
         return None
-    asked = config.evaluation.model_dump(include={"thresholds", "slice_thresholds", "min_slice_rows"})
+    asked = config.evaluation.model_dump(include={"thresholds", "slice_thresholds", "min_slice_examples"})
     return {"pipeline": config.name, "bounds": asked}
 
 

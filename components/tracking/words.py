@@ -23,8 +23,8 @@ def reason(error: Exception, uri: str) -> str:
     """Why the store at `uri` failed, in a sentence without a full stop."""
     if status_of(error) in _WANTS_LOGIN:
         return (
-            f"the MLflow store {without_password(uri)} does not let us in ({status_of(error)}): MLFLOW_TRACKING_TOKEN, or"
-            " MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, must be set to what it wants"
+            f"the MLflow store {without_password(uri)} denied access ({status_of(error)}): MLFLOW_TRACKING_TOKEN, or"
+            " MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, must be set to the credentials that it accepts"
         )
     if cause := _connection_error(error):
         return f"the MLflow store {without_password(uri)} does not answer ({type(cause).__name__})"

@@ -57,7 +57,7 @@ def save_encoder(
     heads = dict(heads or {})
     strange = sorted(name for name in heads if not name.startswith(HEADS))
     if strange:
-        raise BertlineError(f"{', '.join(strange)}: not the name of a head's weight; known beginnings: {', '.join(HEADS)}.")
+        raise BertlineError(f"{', '.join(strange)}: not the name of a head's weight; known prefixes: {', '.join(HEADS)}.")
     size = to_hugging_face(encoder.size)
     family = size["model_type"]
     config = {"architectures": [_architecture(family, heads)]} | _labels(heads) | dict(settings or {}) | size

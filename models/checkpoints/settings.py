@@ -215,7 +215,7 @@ def _activation(path: Path, given: Any, known: Mapping[str, str]) -> str:
 def _pruned(path: Path, given: Any, layers: Any, family: str) -> tuple[tuple[int, ...], ...]:
     """Hugging Face's {"0": [1, 2]} as a tuple for each layer."""
     if family == "albert":
-        raise BertlineError(f"{path}: pruned_heads of an ALBERT cannot be loaded, for its layers share their heads.")
+        raise BertlineError(f"{path}: pruned_heads of an ALBERT cannot be loaded, because its layers share their heads.")
     rows: list[tuple[int, ...]] = [()] * layers if isinstance(layers, int) else []
     try:
         for layer, heads in given.items():

@@ -98,7 +98,7 @@ def files_of(path: Path) -> tuple[list[Path], set[str]]:
     index = read_json(path)
     places = index.get("weight_map")
     if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
-        raise BertlineError(f"{path}: weight_map should say the file of each tensor; fetch the index again.")
+        raise BertlineError(f"{path}: weight_map should name the file of each tensor; fetch the index again.")
     files = []
     for name in sorted(set(places.values())):
         if Path(name).name != name:

@@ -86,7 +86,7 @@ def save_tf1(
     unknown = sorted(set(heads or {}) - set(known))
     if unknown:
         raise BertlineError(
-            f"The original format has no place for {', '.join(unknown)}; leave the heads out, or choose another."
+            f"The original format cannot store {', '.join(unknown)}; leave the heads out, or choose another."
         )
     arrays |= {known[name]: np.asarray(array) for name, array in (heads or {}).items()}
     folder.mkdir(parents=True, exist_ok=True)

@@ -163,7 +163,7 @@ def _notes(request: Request, attributions: Sequence[Attribution], targets: int) 
                 f" {TOLERANCE:g}, after {found.gradients:,} gradients; do not rely on small values."
             )
     if request.windows > 1:
-        yield (f"the text was read in {request.windows} windows; words are explained in those that gave the answer.")
+        yield (f"the text was read in {request.windows} windows; words are explained in those that gave the prediction.")
         yield f"{OF_ATTENTION} is that of the first of these windows."
         if targets > len(attributions):
             yield f"{len(attributions)} of {targets} windows with words to explain are shown; --word chooses one."

@@ -128,7 +128,9 @@ def of_span(asked: Answered) -> list[Target]:
         begin = passage.find(asked.label)
         end = begin + len(asked.label)
     if begin < 0:
-        raise BertlineError(f"--label {asked.label!r}: the text does not hold it; give a part of it, or '' for no answer.")
+        raise BertlineError(
+            f"--label {asked.label!r}: the text does not contain it; give a part of it, or '' for no answer."
+        )
     start_scores, end_scores = asked.outputs["start"], asked.outputs["end"]
     if begin == end:
         # As in the served answer, the window speaks for none that likes it least.
@@ -162,11 +164,11 @@ def _tokens_of_span(asked: Answered, begin: int, end: int) -> tuple[int, int, in
 def of_masks(asked: Answered) -> list[Target]:
     count = int(asked.batch["masked_positions_mask"][0].sum())
     if not count:
-        raise BertlineError("there is no [MASK] in the text; put one where the model is to guess.")
+        raise BertlineError("there is no [MASK] in the text; put one where the model is to predict a token.")
     place = asked.place([f"[MASK] {number}" for number in range(1, count + 1)], "[MASK]") or 0
     piece = int(asked.outputs["guesses"][0, place].argmax())
     if asked.label is not None:
-        piece = known(asked.label, asked.vocab, "the vocabulary has no such piece")
+        piece = known(asked.label, asked.vocab, "the vocabulary has no such token")
     name = f"{asked.vocab[piece]} for [MASK]" + (f" {place + 1}" if count > 1 else "")
     return [Target(name, LOG_ODDS, lambda outputs: log_odds(outputs["guesses"][:, place], piece))]
 

@@ -33,7 +33,7 @@ texts = later("pipeline.new.texts", counts=False)
 
 def _defaults(raw: Mapping[str, Any]) -> Mapping[str, Any]:
     """Texts without labels, and [MASK] in a request as one token; the last phase has the longest examples."""
-    text: dict[str, Any] = {"reading": "huggingface"}
+    text: dict[str, Any] = {"tokenizer_variant": "huggingface"}
     pretraining = raw.get("pretraining")
     phases = pretraining.get("phases") if isinstance(pretraining, dict) else None
     if isinstance(phases, list) and phases and isinstance(phases[-1], dict) and "seq_len" in phases[-1]:

@@ -45,14 +45,14 @@ def _defaults(raw: Mapping[str, Any]) -> Mapping[str, Any]:
         "learning_rate": 1e-3,
         "weight_decay": 0.0,
         "beta_2": 0.98,
-        "keep": "best",
-        "best_by": "bleu",
+        "restore_best": True,
+        "monitor": "bleu",
     }
     if "batch_size" in (raw.get("training") or {}):
         del training["batch_tokens"]  # the user counts in examples
     return {
         "data": {"max_words": 200, "max_word_ratio": 9},
-        "text": {"lower": False, "strip_accents": False, "joined": True},
+        "text": {"lowercase": False, "strip_accents": False, "preserve_whitespace": True},
         "training": training,
     }
 

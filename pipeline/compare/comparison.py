@@ -95,7 +95,7 @@ class Comparison:
 def compare(store: RunStore, runs: Sequence[Run]) -> Comparison:
     """Reads all that is recorded of the runs; the first one is the reference."""
     if len({run.run_id for run in runs}) < len(runs):
-        raise BertlineError("the same run is named twice; a run is compared with others.")
+        raise BertlineError("the same run is given twice; give different runs.")
     verdicts, notes = _verdicts(store, runs)
     rows = compare_rows(store, runs)
     better = {**_better(verdicts), **rows.better}
@@ -104,7 +104,7 @@ def compare(store: RunStore, runs: Sequence[Run]) -> Comparison:
     tasks = {run.task for run in runs}
     if len(tasks) > 1:
         told = ", ".join(f"{run.short_id} {run.task or 'none that is recorded'}" for run in runs)
-        notes.append(f"the runs have different tasks ({told}): a metric of one name need not mean the same.")
+        notes.append(f"the runs have different tasks ({told}): metrics of the same name may differ in meaning.")
     return Comparison(
         runs=tuple(runs),
         settings=tuple(differing_settings([run.params for run in runs])),
@@ -144,7 +144,9 @@ def _verdicts(store: RunStore, runs: Sequence[Run]) -> tuple[list[Verdict | None
             found.append(None)
             notes.append(f"the {FILE_NAME} of the run {run.short_id} cannot be read; its slices have the names of MLflow.")
         if run.is_over_several:
-            notes.append(f"the run {run.short_id} stands over several, and its metrics are their means; compare its parts.")
+            notes.append(
+                f"the run {run.short_id} is a study, and its metrics are means over its runs; compare these instead."
+            )
         elif path is None:
             notes.append(f"the run {run.short_id} was not evaluated ({run.status}).")
     return found, notes

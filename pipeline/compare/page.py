@@ -114,7 +114,7 @@ def _explanation(comparison: Comparison) -> str:
         return "Differences are between what the evaluators measured; there are no intervals, see above."
     return (
         "A difference is measured on the examples that both runs were evaluated on, and has its"
-        f" {comparison.level:.0%} interval, by bootstrap over these examples; ▲ and ▼ stand where it leaves out 0. Another"
+        f" {comparison.level:.0%} interval, by bootstrap over these examples; ▲ and ▼ where it excludes 0. Another"
         " seed of the same training may differ by more."
     )
 
@@ -211,6 +211,6 @@ def _run_card(run: Mapping[str, Any], first: Mapping[str, Any] | None, at: int) 
 def _matrix(run: dict[str, Any], found: Confusion) -> dict[str, Any]:
     shown = matrix(found)
     if shown is None:
-        note = f"{run['letter']} tells {len(found.labels)} classes apart: too many for a matrix; --json has it."
+        note = f"{run['letter']} has {len(found.labels)} classes: too many for a matrix; --json has it."
         return {"run": run, "labels": (), "rows": (), "note": note}
     return {"run": run, **shown, "note": ""}

@@ -117,7 +117,7 @@ class _Pair:
         if tasks[0] != tasks[1]:
             self.problem = (
                 f"the run {run.short_id} has the task {tasks[1]} and {reference.short_id} the task {tasks[0]}:"
-                " their answers cannot be compared row by row."
+                " their predictions cannot be compared example by example."
             )
             return
         both = shared(one, other)

@@ -27,8 +27,8 @@ def show(console: Console, comparison: Comparison) -> None:
         ("Settings that differ", _settings(comparison)),
         (f"Metrics, and their change against {titles(comparison)[0]}", _metrics(comparison)),
         ("Slices", _slices(comparison)),
-        ("Learning curves, over the same steps and between the same bounds", _curves(comparison)),
-        ("Answers that flipped", _flips(comparison)),
+        ("Learning curves, on shared axes", _curves(comparison)),
+        ("Predictions that flipped", _flips(comparison)),
     ):
         lines = list(part)
         if lines:
@@ -95,8 +95,8 @@ def _metrics(comparison: Comparison) -> Iterator[Table | str]:
         yield f"Less is better: {', '.join(less)}."
     if any(change for measured in comparison.metrics for change in measured.changes):
         yield (
-            f"In brackets the {comparison.level:.0%} interval of the difference on the shared rows, by bootstrap;"
-            " * where it leaves out 0."
+            f"In brackets the {comparison.level:.0%} interval of the difference on the shared examples, by bootstrap;"
+            " * where it excludes 0."
         )
 
 
@@ -132,7 +132,7 @@ def _slices(comparison: Comparison) -> Iterator[Table | str]:
     metrics = shown_metrics(comparison.runs, 1)
     if not comparison.slices or not metrics:
         return
-    table = _table(metrics[0], "rows", *_headings(comparison), right=["rows"])
+    table = _table(metrics[0], "examples", *_headings(comparison), right=["examples"])
     for kept in comparison.slices[:_SHOWN_SLICES]:
         measured = next((each for each in kept.measured if each.name == metrics[0]), None)
         if measured:
@@ -160,7 +160,7 @@ def _flips(comparison: Comparison) -> Iterator[Table | str]:
             continue
         counted = Counter(flip.became for flip in flips)
         yield f"{title}: " + ", ".join(f"{count:,} became {became}" for became, count in sorted(counted.items()))
-        table = _table("became", "right answer", "A", title[0], "text")
+        table = _table("became", "label", "A", title[0], "text")
         for flip in flips[:_SHOWN_FLIPS]:
             colour = "green" if flip.became in ("right", "better") else "red"
             told = [plain(text, 24) for text in (flip.label, flip.reference, flip.answer)]

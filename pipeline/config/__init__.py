@@ -1,4 +1,4 @@
-"""The one typed config of a run: every setting, its default, its bounds and its meaning; a module for each section.
+"""The one typed config of a run: every setting, its default, its limits and its meaning; a module for each section.
 
 `pipeline.config_file` reads it from YAML. Nothing here imports TensorFlow or TFX, so a wrong value is refused in well
 under a second.

@@ -1,4 +1,4 @@
-"""Where the line runs when this machine only compiles it."""
+"""Where the pipeline runs when this machine only compiles it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ResourcesConfig(Frozen):
     @model_validator(mode="after")
     def _type_goes_with_a_number(self) -> ResourcesConfig:
         if self.gpu_type and not self.gpus:
-            raise ValueError("gpu_type says of which kind; give gpus, how many, too")
+            raise ValueError("gpu_type needs gpus, the number of GPUs, as well")
         return self
 
 

@@ -1,4 +1,4 @@
-"""Addresses of databases, as SQLAlchemy writes them: what may stand in a config, which is recorded with every run."""
+"""Addresses of databases, as SQLAlchemy writes them: what a config may contain, which is recorded with every run."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -24,34 +24,58 @@ Pooling = Literal["pooler", "cls", "mean", "pair"]
 
 
 class ModelConfig(Frozen):
-    """The encoder: somebody's checkpoint, or a size that starts from nothing."""
+    """The encoder: a pre-trained checkpoint, or a size that is trained from scratch."""
+
+    config_section: ClassVar[str] = "model"
 
     checkpoint: str | None = None
     """What to start from: a folder of Hugging Face (safetensors or .bin), of the original BERT (TF1) or of Keras; a name on
     a hub, hf://ORGANISATION/NAME (with @REVISION, if you like) or a KerasHub preset as bert_tiny_en_uncased; or a model
     that the task `pretraining` has pushed: its folder, or runs:/ and the id of its MLflow run."""
     size: Literal["tiny", "mini", "small", "minilm", "base", "large", "transformer"] = "tiny"
-    """Size of an encoder from scratch; the numbers below override it one by one. `transformer` is the original's, for the
-    task translation."""
-    layers: int | None = Field(default=None, ge=1, le=96)
-    hidden: int | None = Field(default=None, ge=2, le=8192)
-    heads: int | None = Field(default=None, ge=1, le=256)
-    intermediate: int | None = Field(default=None, ge=2)
+    """Size of an encoder from scratch; the four settings below override it one by one. `transformer` is the original's, for
+    the task translation."""
+    num_layers: int | None = Field(default=None, ge=1, le=96)
+    """Transformer layers of the encoder."""
+    hidden_dim: int | None = Field(default=None, ge=2, le=8192)
+    """Width of the encoder; a multiple of `num_heads`."""
+    num_heads: int | None = Field(default=None, ge=1, le=256)
+    """Attention heads of each layer."""
+    intermediate_dim: int | None = Field(default=None, ge=2)
+    """Width of the feed-forward parts; by default four times `hidden_dim`."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """Dropout of embeddings, attention and head."""
     pooling: Pooling | None = None
-    """The vector that a class or a number is read from: `pooler`, [CLS] through the pooler, as BERT was pre-trained, `cls`,
-    [CLS] itself, or `mean`, the mean of all tokens, as most sentence-transformers. Of two texts `pair` reads each by itself
-    and compares: their means u and v, |u - v| and u * v; the others read both at once. By default what the probe finds
-    best, of `pair` and what the checkpoint says of itself (`1_Pooling/config.json`) where it does; else the pooler."""
+    """The vector that a class or a number is predicted from: `pooler`, [CLS] through the pooler, as BERT was pre-trained,
+    `cls`, [CLS] itself, or `mean`, the mean of all tokens, as most sentence-transformers. Of two texts `pair` encodes each
+    by itself and compares their means u and v, |u - v| and u * v; the others encode both together. By default the best by
+    the linear probe, of `pair` and what the checkpoint's `1_Pooling/config.json` says, where there is one; else the
+    pooler."""
     crf: bool = False
-    """Of the task `tagging`: choose the tags of a text together, by a linear-chain CRF that learns how they follow each
-    other (Viterbi decoding), instead of each word's by itself."""
+    """Of the task `tagging`: predict the tags of a text jointly, by a linear-chain CRF (Viterbi decoding), instead of each
+    word's by itself."""
+
+    # What models/task.py and models/tasks read by its former name.
+    @property
+    def layers(self) -> int | None:
+        return self.num_layers
+
+    @property
+    def hidden(self) -> int | None:
+        return self.hidden_dim
+
+    @property
+    def heads(self) -> int | None:
+        return self.num_heads
+
+    @property
+    def intermediate(self) -> int | None:
+        return self.intermediate_dim
 
     @model_validator(mode="after")
     def _fill_in_size(self) -> ModelConfig:
-        sizes = dict(zip(("layers", "hidden", "heads"), SIZES[self.size], strict=True))
-        given = {name: getattr(self, name) for name in (*sizes, "intermediate")}
+        sizes = dict(zip(("num_layers", "hidden_dim", "num_heads"), SIZES[self.size], strict=True))
+        given = {name: getattr(self, name) for name in (*sizes, "intermediate_dim")}
         if self.checkpoint is not None:
             named = [name for name, value in given.items() if value is not None]
             if named:
@@ -60,8 +84,8 @@ class ModelConfig(Frozen):
         for name, value in sizes.items():
             if given[name] is None:
                 object.__setattr__(self, name, value)
-        if self.intermediate is None:
-            object.__setattr__(self, "intermediate", 4 * self.hidden)  # type: ignore[operator]
-        if self.hidden % self.heads:  # type: ignore[operator]
-            raise ValueError(f"hidden={self.hidden} is not a multiple of heads={self.heads}")
+        if self.intermediate_dim is None:
+            object.__setattr__(self, "intermediate_dim", 4 * self.hidden_dim)  # type: ignore[operator]
+        if self.hidden_dim % self.num_heads:  # type: ignore[operator]
+            raise ValueError(f"hidden_dim={self.hidden_dim} is not a multiple of num_heads={self.num_heads}")
         return self

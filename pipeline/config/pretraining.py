@@ -1,8 +1,8 @@
-"""Learning from text alone."""
+"""Pre-training on text alone."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -20,27 +20,42 @@ class PhaseConfig(Frozen):
 class PretrainingConfig(Frozen):
     """Masked-language modelling and next-sentence prediction, for the task `pretraining`."""
 
+    config_section: ClassVar[str] = "pretraining"
+
     phases: tuple[PhaseConfig, ...] = Field(default=(), max_length=8)
     """Trainings one after the other, on longer and longer pairs, as the original's 128 and then 512 tokens:
-    [{seq_len: 128, epochs: 9, batch_size: 64}, {seq_len: 512, epochs: 1, batch_size: 16}]. They take the place of
-    `text.seq_len`, `training.epochs` and `training.batch_size`; the learning rate goes through all of them once."""
+    [{seq_len: 128, epochs: 9, batch_size: 64}, {seq_len: 512, epochs: 1, batch_size: 16}]. They replace
+    `text.seq_len`, `training.epochs` and `training.batch_size`; the learning-rate schedule spans all of them."""
     pack: bool = True
-    """Put several short examples into a row of `seq_len` tokens, where they do not see each other, instead of padding
-    them. `training.batch_size` then counts rows."""
-
-    masking: Literal["piece", "word", "span"] = "piece"
-    """What is masked together: single pieces, whole words, or runs of words."""
-    mask_share: float = Field(default=0.15, gt=0, lt=1)
-    """Share of the tokens to guess."""
-    max_masked: int | None = Field(default=None, ge=1, le=512)
-    """Tokens to guess in one example at most; by default `mask_share` of the longest example."""
-    static: bool = False
-    """Keep the masks that were drawn with the pairs, instead of drawing new ones in every epoch."""
+    """Pack several short examples into one sequence of `seq_len` tokens, without attention between them, instead of padding
+    them. `training.batch_size` then counts sequences."""
+    masking: Literal["token", "word", "span"] = "token"
+    """What is masked together: single tokens, whole words, or spans of words."""
+    mask_probability: float = Field(default=0.15, gt=0, lt=1)
+    """Probability that a token is to be predicted."""
+    max_predictions_per_seq: int | None = Field(default=None, ge=1, le=512)
+    """Masked tokens in one example at most; by default `mask_probability` of the longest example."""
+    static_masking: bool = False
+    """Keep the masks that were drawn with the pairs (static masking), instead of new ones in every epoch (dynamic
+    masking)."""
     next_sentence: bool = True
     """Also learn whether the second half of an example follows the first."""
-    duplicates: int = Field(default=1, ge=1, le=100)
+    dupe_factor: int = Field(default=1, ge=1, le=100)
     """How often the training documents are cut into pairs, each time in another way."""
-    short_share: float = Field(default=0.1, ge=0, le=1)
-    """Share of the documents that are cut into shorter pairs."""
+    short_seq_probability: float = Field(default=0.1, ge=0, le=1)
+    """Probability that a document is cut into shorter pairs."""
     seed: int = Field(default=42, ge=0, lt=2**31)
     """Seeds the pairs and the masks that are drawn with them."""
+
+    # What models/task.py and models/tasks read by its former name.
+    @property
+    def mask_share(self) -> float:
+        return self.mask_probability
+
+    @property
+    def max_masked(self) -> int | None:
+        return self.max_predictions_per_seq
+
+    @property
+    def static(self) -> bool:
+        return self.static_masking

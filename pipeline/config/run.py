@@ -30,7 +30,7 @@ SPOOL = "tracking"
 
 
 class Config(Frozen):
-    """A run: what is read, what is learned, what it must reach, where it goes."""
+    """A run: what is read, what is trained, what the model must achieve, where it is pushed."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
     """Name of the pipeline: small letters, digits and dashes."""
@@ -40,8 +40,8 @@ class Config(Frozen):
     workspace: str = "workspace"
     """Folder of everything a run writes."""
     seeds: tuple[Annotated[int, Field(ge=0, lt=2**31)], ...] = Field(default=(), max_length=100)
-    """Train once for each of these seeds, in place of `training.seed`; the best model that is blessed is pushed, and mean
-    and standard deviation of every metric are told."""
+    """Train once for each of these seeds, in place of `training.seed`; the best blessed model is pushed, and mean and
+    standard deviation of every metric are reported."""
     data: DataConfig
     validation: ValidationConfig = ValidationConfig()
     text: TextConfig = TextConfig()
@@ -76,9 +76,7 @@ class Config(Frozen):
     def _slices_are_not_reserved(self) -> Config:
         reserved = {*TEXT_KEYS, CHOICES, "label", "label_words", "words", "length"} & set(self.evaluation.slices)
         if reserved:
-            raise ValueError(
-                f"evaluation.slices: {sorted(reserved)} are names of our own; texts are sliced by length anyway"
-            )
+            raise ValueError(f"evaluation.slices: {sorted(reserved)} are reserved names; texts are sliced by length anyway")
         return self
 
     @model_validator(mode="after")
@@ -90,17 +88,19 @@ class Config(Frozen):
                 f" {self.text.seq_len}; leave text.seq_len out)"
             )
         for phase in self.pretraining.phases:
-            if phase.batch_size % self.training.accumulate:
+            if phase.batch_size % self.training.gradient_accumulation_steps:
                 raise ValueError(
-                    f"pretraining.phases: batch_size={phase.batch_size} cannot be worked through in"
-                    f" {self.training.accumulate} equal parts"
+                    f"pretraining.phases: batch_size={phase.batch_size} cannot be divided into"
+                    f" {self.training.gradient_accumulation_steps} equal parts (training.gradient_accumulation_steps)"
                 )
         return self
 
     @model_validator(mode="after")
     def _pretraining_reads_masks(self) -> Config:
-        if self.task == "pretraining" and self.text.reading == "original":
-            raise ValueError("text.reading must be huggingface for pretraining: the other one splits a [MASK] in a text")
+        if self.task == "pretraining" and self.text.tokenizer_variant == "original":
+            raise ValueError(
+                "text.tokenizer_variant must be huggingface for pretraining: the original variant splits a [MASK] in a text"
+            )
         return self
 
     @model_validator(mode="after")
@@ -108,11 +108,11 @@ class Config(Frozen):
         if self.task != "translation":
             alone = {
                 "data.max_word_ratio": self.data.max_word_ratio,
-                "text.separate": self.text.separate,
+                "text.separate_vocabularies": self.text.separate_vocabularies,
             }
             for name, value in alone.items():
                 if value:
-                    raise ValueError(f"{name}: it is of the task translation, and the task {self.task} writes no text")
+                    raise ValueError(f"{name}: only for the task translation; the task {self.task} generates no text")
             return self
         if self.model.checkpoint is not None:
             raise ValueError(
@@ -120,9 +120,9 @@ class Config(Frozen):
                 " together; leave it out, and give a size (model.size)"
             )
         if self.data.label is None:
-            raise ValueError("data.label: name the column of the texts that are to be written")
+            raise ValueError("data.label: name the column of the target texts")
         if self.data.labels:
-            raise ValueError("data.labels: what is learned to write is no class; leave it out")
+            raise ValueError("data.labels: a translation has no classes; leave it out")
         return self
 
     # Where things are: the one place that knows the shape of the workspace.
@@ -148,7 +148,7 @@ class Config(Frozen):
 
     @property
     def spool_path(self) -> Path:
-        """What is to be told to MLflow, until it is told."""
+        """What is to be sent to MLflow, until it is sent."""
         return Path(self.workspace) / SPOOL
 
     @property

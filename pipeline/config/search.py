@@ -10,19 +10,19 @@ from pipeline.config.base import Frozen
 
 
 class RangeConfig(Frozen):
-    """Values between two bounds, both of them included."""
+    """Values between two limits, both included."""
 
     min: float
     max: float
     scale: Literal["linear", "log"] = "linear"
-    """`log` gives each power of ten as much room as any other, as learning rates want it."""
+    """`log` samples each power of ten equally often, as suits learning rates."""
 
     @model_validator(mode="after")
     def _rises(self) -> RangeConfig:
         if not self.min < self.max:
             raise ValueError(f"min={self.min:g} must be below max={self.max:g}")
         if self.scale == "log" and self.min <= 0:
-            raise ValueError(f"on a scale of powers of ten min={self.min:g} must be above 0")
+            raise ValueError(f"on a log scale min={self.min:g} must be above 0")
         return self
 
 
@@ -35,13 +35,13 @@ Values = Annotated[
 
 
 class SearchConfig(Frozen):
-    """What `bertline search` looks for; `bertline run` does not look at it."""
+    """What `bertline search` tries; `bertline run` ignores it."""
 
     space: dict[str, Values] = Field(default_factory=dict)
     """Setting -> the values that it may take, as a list, or as {min: 1.0e-5, max: 2.0e-4, scale: log}; scale is linear by
     default."""
     trials: int = Field(default=10, ge=1, le=10_000)
-    """How many settings are tried."""
+    """Number of trials."""
     method: Literal["bayesian", "random"] = "bayesian"
     """`bayesian` learns from the trials before, once there are three for each setting of `space`; `random` does not."""
     metric: str | None = None

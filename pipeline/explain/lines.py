@@ -30,7 +30,7 @@ def explained(question: Mapping[str, Any]) -> str:
         return json.dumps({"error": str(error).removeprefix(f"{question['folder']}: ")})
     except Exception:
         logging.getLogger(__name__).exception("an answer could not be explained")
-        return json.dumps({"error": "this answer could not be explained; the server's log says why."})
+        return json.dumps({"error": "this prediction could not be explained; see the server's log."})
 
 
 def _explained(question: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,9 +41,9 @@ def _explained(question: Mapping[str, Any]) -> dict[str, Any]:
     texts = question["texts"]
     wanted, kinds = pushed.text_keys, {name: list if name == "choices" else str for name in pushed.text_keys}
     if set(texts) != set(wanted) or any(not isinstance(texts[name], kind) for name, kind in kinds.items()):
-        raise BertlineError(f"the model reads {', '.join(wanted)}; give just these texts, and the choices as a list.")
+        raise BertlineError(f"the model reads {', '.join(wanted)}; give exactly these texts, and the choices as a list.")
     if not all(texts.values()):
-        raise BertlineError("there is a text missing; give every text that the model reads.")
+        raise BertlineError("a text is missing; give every text that the model reads.")
     row = {name: _encoded(texts[name]) for name in wanted}
     found = load(pushed).explain(row, label=question.get("label"), start=question.get("start")).to_json()
     return {

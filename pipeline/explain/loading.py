@@ -45,7 +45,11 @@ class Version:
             raise BertlineError(f"{self.folder}: the model reads {wanted}.")
         given = [text for text in choices if text]
         if bool(given) != (CHOICES in self.text_keys):
-            wanted = "does not choose; leave out --choice" if given else "chooses; give --choice TEXT, twice or more"
+            wanted = (
+                "does not choose between endings; leave out --choice"
+                if given
+                else "chooses between endings; give --choice TEXT, twice or more"
+            )
             raise BertlineError(f"{self.folder}: the model {wanted}.")
         return {**dict(zip(keys, texts, strict=True)), **({CHOICES: given} if given else {})}
 
@@ -56,8 +60,10 @@ def find(model: str | Path, workspace: str = "workspace") -> Version:
     card = read_card(folder)
     kind = kind_for(str(card.get("task")))
     if kind is None or not isinstance(card.get("text"), dict):
-        raise BertlineError(f"{folder}: its card does not say what it is, so no run of this line has exported it.")
-    need_encoder(folder, card, "which an explanation looks into")
+        raise BertlineError(
+            f"{folder}: no model metadata (assets.extra/bertline.json), so it was not exported by Bertline."
+        )
+    need_encoder(folder, card, "which an explanation needs")
     return Version(folder, (folder / "saved_model.pb").stat().st_mtime_ns, card, kind)
 
 
@@ -77,8 +83,8 @@ def load(found: Version) -> Explainer:
     loaded = tf.saved_model.load(str(folder))
     if getattr(loaded, "explaining", None) is None:
         raise BertlineError(
-            f"{folder}: this version was pushed before models carried what explains them; run the line again, and explain"
-            " the version that it pushes."
+            f"{folder}: this version was pushed by an older Bertline, without the graphs for explanations; run the pipeline"
+            " again, and explain the version that it pushes."
         )
 
     def ask(signature: str, texts: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,9 +22,9 @@ _MOST_WEIGHTS = 40_000_000
 """More are left out of the page: twelve layers of twelve heads over 512 tokens fit in."""
 _TITLES = {
     "encoder": "Self-attention over the tokens of the text",
-    "decoder": "Self-attention over the tokens that were written before",
-    "source": "Cross-attention from what is written to the text",
-    "alignment": "What each written token attended to, over all heads of the last but one layer",
+    "decoder": "Self-attention over the tokens generated before",
+    "source": "Cross-attention from the generated tokens to the text",
+    "alignment": "What each generated token attended to, over all heads of the last layer but one",
     "rollout": "All layers together (rollout)",
 }
 
@@ -33,7 +33,7 @@ def page(found: Explanation) -> Page:
     maps, data = _maps(found)
     notes = list(found.notes)
     if not maps:
-        notes.append("the text has too many tokens for the maps of all heads; --json --attention gives their weights.")
+        notes.append("the text is too long for the maps of all heads; --json --attention has their weights.")
     view = {
         "title": f"Why: {found.attributions[0].name}",
         "parts": [("overview", "Overview"), ("words", "Words"), *([("attention", "Attention")] if maps else [])],
@@ -52,10 +52,10 @@ def _cards(found: Explanation) -> list[dict[str, Any]]:
     score, baseline = first.found.score, first.found.baseline
     added = first.words
     most = max(range(len(added)), key=lambda at: abs(added[at]), default=None)
-    strongest = [] if most is None else [f"most of it by {first.reading.words[most].shown!r}, {added[most]:+.3f}"]
+    strongest = [] if most is None else [f"largest: {first.reading.words[most].shown!r}, {added[most]:+.3f}"]
     return [
         card("Prediction", found.answer, [f"of the task {found.task}"], state="open", kind="verdict"),
-        card(f"{first.unit} of {first.name}", f"{score:+.3f}", [f"of a text that says nothing: {baseline:+.3f}"]),
+        card(f"{first.unit} of {first.name}", f"{score:+.3f}", [f"of the baseline: {baseline:+.3f}"]),
         card("The words add", f"{added.sum():+.3f}", strongest),
     ]
 

@@ -22,16 +22,16 @@ _FAINT, _STRONG, _STRONGEST = 0.05, 0.25, 0.6
 
 
 def show(console: Console, found: Explanation) -> None:
-    console.print(Text.assemble(("answer  ", "bold"), plain(found.answer, 400)), soft_wrap=True)
+    console.print(Text.assemble(("output  ", "bold"), plain(found.answer, 400)), soft_wrap=True)
     for attribution in found.attributions:
         console.print()
-        console.print(Text.assemble(("why     ", "bold"), plain(attribution.name, 200)), soft_wrap=True)
+        console.print(Text.assemble(("target  ", "bold"), plain(attribution.name, 200)), soft_wrap=True)
         for line in _texts(attribution, found, coloured=console.color_system is not None):
             console.print(line, soft_wrap=True)
         console.print(_table(attribution))
         console.print(Text(_sum(attribution), "dim"), soft_wrap=True)
     if found.alignment is not None:
-        console.print("\n[bold]looked at[/]")
+        console.print("\n[bold]attended to[/]")
         console.print(_alignment(found, found.alignment))
     for note in found.notes:
         console.print(Text.assemble(("note ", "yellow"), plain(note, 400)), soft_wrap=True)
@@ -86,8 +86,8 @@ def _table(attribution: Attribution) -> Table:
 def _sum(attribution: Attribution) -> str:
     found = attribution.found
     return (
-        f"        {attribution.unit} {found.score:+.3f} = {found.baseline:+.3f} of a text that says nothing"
-        f" {attribution.words.sum():+.3f} of its words (to within {abs(found.error):.0e}, {found.gradients} gradients)"
+        f"        {attribution.unit} {found.score:+.3f} = {found.baseline:+.3f} for the baseline"
+        f" {attribution.words.sum():+.3f} from the words (to within {abs(found.error):.0e}, {found.gradients} gradients)"
     )
 
 

@@ -23,7 +23,7 @@ def write_config(
     """Writes a commented config for a data file, a folder or a query, and returns its text. Never overwrites a file."""
     target = Path(out)
     if target.exists():  # before the look at the data, which can take a while
-        raise BertlineError(f"{out}: the file exists; remove it, or name another with --out.")
+        raise BertlineError(f"{out}: the file exists; remove it, or give another with --out.")
     text = as_yaml(describe(path, format=format, task=task, query=query), config_name(path), target.parent, checkpoint)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

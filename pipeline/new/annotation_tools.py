@@ -43,9 +43,7 @@ def guess_annotated(source: Source, file: InputFile, data: DataConfig, task: str
             return replace(guess, why=f"{guess.why}{also}", seen=f"{guess.seen}{decided}", data=settings)
     shown = one_line(", ".join(found))
     fitting = f" as {task} learns it" if task else " beside a text"
-    raise BertlineError(
-        f"{file.path}: what is annotated ({shown}) is nothing to be learned{fitting}. Write the config by hand."
-    )
+    raise BertlineError(f"{file.path}: the annotations ({shown}) cannot be learned{fitting}. Write the config by hand.")
 
 
 def _annotated(file: InputFile, data: DataConfig) -> Counter[str]:

@@ -69,12 +69,12 @@ def _guess(
     read_together = zip(texts_of(complete, texts), longest, strict=True)
     return Guess(
         task="choice",
-        why=f"each row has {many} texts and names one of them",
+        why=f"each example has {many} texts and names one of them",
         seen=table.seen,
         data=row_settings(table, texts, Setting("label", label, shown), complete, *further),
         seq_len=room_for(f"{text} {ending}" for text, ending in read_together),
         bounds={"accuracy": min(0.99, round(blind + 0.05, 2))},
-        why_bounds=f"an answer that does not look at the texts reaches {blind:.3f}",
+        why_bounds=f"a prediction that ignores the texts reaches {blind:.3f}",
         model=NEEDS_CHECKPOINT,
     )
 

@@ -39,10 +39,10 @@ def model_settings(guess: Guess, asked: str | None = None) -> list[Setting]:
         return [scratch]
     unknown = unknown_words(guess.sample, Path(package_path(SAMPLE), VOCAB))
     if unknown > _MOST_UNKNOWN:
-        why = f"{unknown:.0%} of the words are [UNK] to the encoder at hand"
-        return [scratch._replace(why=f"{why}; rather checkpoint: FOLDER or hf://NAME of a BERT of this language")]
+        why = f"{unknown:.0%} of the words are [UNK] to the installed encoder"
+        return [scratch._replace(why=f"{why}; better checkpoint: FOLDER or hf://NAME of a BERT of this language")]
     return [
-        Setting("checkpoint", SAMPLE, "at hand, of English texts; or FOLDER or hf://NAME of a larger BERT, or size: tiny")
+        Setting("checkpoint", SAMPLE, "installed, of English texts; or FOLDER or hf://NAME of a larger BERT, or size: tiny")
     ]
 
 

@@ -35,7 +35,7 @@ def guess_glue(folder: Path, task: str | None) -> Guess | None:
     fits = [f"{glue.PREFIX}{name}" for name in glue.LAYOUTS if _fits(name, folder)]
     if task and task not in fits:
         others = f"; they would be of {' or '.join(fits)}" if fits else ""
-        raise BertlineError(f"{folder}: the files are not laid out as those of {task}{others}.")
+        raise BertlineError(f"{folder}: the files do not have the layout of {task}{others}.")
     if not task and len(fits) > 1:
         raise BertlineError(f"{folder}: the files fit {' and '.join(fits)}; say which it is, as --task {fits[0]}.")
     return _guess(task or fits[0], folder) if fits else None
@@ -114,10 +114,10 @@ def _guess(task: str, folder: Path) -> Guess:
     return Guess(
         task=task,
         why=f"{train} and {held_out} are laid out as its files, and their labels are {kinds}",
-        seen=seen_rows(len(rows), "rows", str(data.train)),
+        seen=seen_rows(len(rows), "examples", str(data.train)),
         data=(Setting("folder", str(folder), f"text: {', '.join(texts)}; label: {data.label}"),),
         seq_len=room_for(" ".join(row.values.get(column) or "" for column in texts) for row in rows),
         bounds=settings["evaluation"]["thresholds"],
-        why_bounds="more than an answer that does not look at the text reaches on GLUE's files",
+        why_bounds="above a prediction that ignores the text on GLUE's files",
         model=NEEDS_CHECKPOINT if len(texts) == 2 else FROM_SCRATCH,
     )

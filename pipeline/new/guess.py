@@ -12,7 +12,7 @@ from models.task import get_task, is_task
 
 CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 FROM_SCRATCH = "from scratch; or checkpoint: FOLDER of a Hugging Face BERT"
-NEEDS_CHECKPOINT = "from scratch, which hardly learns this; rather checkpoint: FOLDER of a Hugging Face BERT"
+NEEDS_CHECKPOINT = "from scratch, which hardly learns this; better checkpoint: FOLDER of a Hugging Face BERT"
 
 
 LONGEST = 512
@@ -39,9 +39,9 @@ class Room(int):
     def why(self, task: str) -> str:
         """
         >>> Room(512, longer=7, texts=9).why("choice")
-        'tokens, the most that the model reads; at 1.4 a word, 7 of 9 texts are longer and cut'
+        'tokens, the limit of the model; at 1.4 a word, 7 of 9 texts are longer and cut'
         """
-        most = ", the most that the model reads" if self >= LONGEST else ""
+        most = ", the limit of the model" if self >= LONGEST else ""
         if not self.longer:
             return f"tokens{most}; at {_PIECES_A_WORD} a word, every text fits"
         become = "read in windows" if not _ways(task) else "not read whole" if self.why_long(task) else "cut"
@@ -52,7 +52,7 @@ class Room(int):
         """What is said of `text.long`; nothing where texts are short, or the task has no choice."""
         if "auto" not in _ways(task) or self < LONGEST or self.longer <= _FEW * self.texts:
             return None
-        return "begin and end (head_tail) or windows over all of it, as the lengths of all training examples say"
+        return "start and end (head_tail) or windows over all of it, by the lengths of all training examples"
 
 
 def _ways(task: str) -> tuple[str, ...]:

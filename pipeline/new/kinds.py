@@ -47,7 +47,7 @@ def guess_classes(table: Table) -> Guess | None:
     also = f"; could also be {', '.join(others)}" if others else ""
     return Guess(
         task="classification",
-        why=f"{'two texts' if len(texts) == 2 else 'a text'} and one of {len(classes)} classes a row",
+        why=f"{'two texts' if len(texts) == 2 else 'a text'} and one of {len(classes)} classes per example",
         seen=table.seen,
         data=row_settings(table, texts, Setting("label", label, f"{shown}{more}{also}"), complete, positive=positive),
         seq_len=room_for(texts_of(complete, texts)),
@@ -62,8 +62,10 @@ def _bound_of_classes(counts: Sequence[int]) -> tuple[dict[str, float], str]:
     """A bound that only learning reaches, and why."""
     majority = max(counts) / sum(counts)
     if majority > _TOO_COMMON:
-        return {"matthews": 0.2}, f"0 without a look at the text; the most frequent class alone has accuracy {majority:.3f}"
-    return {"accuracy": round(majority + 0.05, 2)}, f"always the most frequent class reaches {majority:.3f}"
+        return {
+            "matthews": 0.2
+        }, f"0 for a prediction that ignores the text; the most frequent class alone has accuracy {majority:.3f}"
+    return {"accuracy": round(majority + 0.05, 2)}, f"always predicting the most frequent class reaches {majority:.3f}"
 
 
 def _above(measure: str, bound: float, why: str, simple: Reached | None) -> tuple[dict[str, float], str]:
@@ -83,7 +85,7 @@ def _within_reach(
     """
     if simple is None or not has_fallback(task, len(used) - 1):
         return None
-    held_out = len(table.evaluation(used)) or round(len(table.complete(used)) * table.data.split.eval_share)
+    held_out = len(table.evaluation(used)) or round(len(table.complete(used)) * table.data.split.eval_fraction)
     why = f"{simple.told(measure)}, and is pushed where an encoder from scratch is worse"
     return {measure: max(bound, simple.within_reach(held_out))}, why
 
@@ -100,10 +102,10 @@ def guess_numbers(table: Table) -> Guess | None:
         return None
     also = f"; could also be {', '.join(found[1:])}" if found[1:] else ""
     simple = of_numbers(table, texts, label)
-    without_look = "an answer that does not look at the text correlates with nothing"
+    without_look = "a prediction that ignores the text has no correlation"
     bounds, why_bounds = _above("pearson", 0.3, without_look, simple)
     within = _within_reach("regression", "pearson", 0.3, simple, table, (*texts, label))
-    vectors = "; or similarity, which gives each text a vector of its own" if len(texts) == 2 else ""
+    vectors = "; or similarity, which gives each text its own vector" if len(texts) == 2 else ""
     why = f"{len(set(numbers)):,} different numbers, {min(numbers):g} to {max(numbers):g}{also}"
     return Guess(
         task="regression",
@@ -130,7 +132,7 @@ def guess_similarity(table: Table) -> Guess | None:
     guess = guess_numbers(table)
     if guess is None or len(columns.main_texts(table)) < 2:
         return None
-    return replace(guess, task="similarity", why="two texts and a score a row; each text gets a vector of its own")
+    return replace(guess, task="similarity", why="two texts and a score per example; each text gets its own vector")
 
 
 def guess_matching(table: Table) -> Guess | None:
@@ -138,15 +140,15 @@ def guess_matching(table: Table) -> Guess | None:
     if len(texts) < 2:
         return None
     complete = table.complete(texts)
-    chance = min(1.0, 10 / max(1, len(complete) * table.data.split.eval_share))
+    chance = min(1.0, 10 / max(1, len(complete) * table.data.split.eval_fraction))
     return Guess(
         task="matching",
-        why="two texts that belong together a row; each gets a vector of its own",
+        why="two matching texts per example; each gets its own vector",
         seen=table.seen,
         data=row_settings(table, texts, None, complete),
         seq_len=max(room_for([str(row[column]) for row in complete]) for column in texts),
         bounds={"recall_at_10": round(min(0.9, chance + 0.1), 2)},
-        why_bounds=f"the share that finds its own among the 10 nearest; by chance about {chance:.3f}",
+        why_bounds=f"the fraction whose match is among the 10 nearest; at random about {chance:.3f}",
         model=NEEDS_CHECKPOINT,
     )
 
@@ -162,7 +164,7 @@ def guess_tags(table: Table) -> Guess | None:
         shown = _tagged(complete[0], text, label)
         return Guess(
             task="tagging",
-            why="as many tags as words in every row",
+            why="as many tags as words in every example",
             seen=table.seen,
             data=row_settings(table, (text,), Setting("label", label, " ".join(shown["label"])), complete),
             seq_len=room_for(_tagged(row, text, label)["text"] for row in complete),

@@ -47,18 +47,16 @@ def describe(path: str, *, format: str | None = None, task: str | None = None, q
             raise _no_partner(path)
     source = files_of(folder) if folder.is_dir() else files_beside(folder)
     if task and task.startswith(glue.PREFIX):
-        raise BertlineError(f"{path}: a task of GLUE is read from the folder of its files; name that.")
+        raise BertlineError(f"{path}: a GLUE task is read from the folder of its files; give the folder.")
     _known(task)
     return with_test(_guess(path, source, format, task), source.test)
 
 
 def _guess_query(url: str, query: str | None, task: str | None) -> Guess:
     if has_password(url):
-        raise BertlineError(
-            f"the address has a password, and would be kept with it; give it in {PASSWORD_VARIABLE} instead."
-        )
+        raise BertlineError(f"the address has a password, which would be stored; give it in {PASSWORD_VARIABLE} instead.")
     if query is None:
-        raise BertlineError(f"{url}: a database is read by a query; give --query 'SELECT body, queue FROM tickets'.")
+        raise BertlineError(f"{url}: a database needs a query; give --query 'SELECT body, queue FROM tickets'.")
     source = Source(path=anchored(url, Path.cwd()), query=query)
     data = DataConfig(path=source.path, query=query)
     return _guess_table(source, find_files(data)[0], data, _known(task))
@@ -92,7 +90,7 @@ def _guess(path: str, source: Source, format: str | None, task: str | None) -> G
 
 def _no_partner(path: str) -> BertlineError:
     return BertlineError(
-        f"{path}: no two files here go together line by line; a translation needs two whose names differ in the language,"
+        f"{path}: no two files here are aligned line by line; a translation needs two whose names differ in the language,"
         " as train.en and train.de, or a table with a column for each."
     )
 
@@ -129,7 +127,7 @@ def _nothing_fits(table: Table, task: str | None) -> BertlineError:
     others = [kind.task for kind in kinds() if kind.guess(table)]
     if task:
         fitting = f"they look like {' or '.join(others)}" if others else "nor like those of another task"
-        return BertlineError(f"{table.source.path}: the rows do not look like those of {task}; {fitting}. {shown}.")
+        return BertlineError(f"{table.source.path}: the examples do not look like those of {task}; {fitting}. {shown}.")
     missing = "a label: few values that repeat, or decimals" if texts else "text: a column of words"
-    pairs = f"; or, if the texts of a row belong together, give --task {others[0]}" if others else ""
+    pairs = f"; or, if the texts of an example match, give --task {others[0]}" if others else ""
     return BertlineError(f"{table.source.path}: no column looks like {missing}. {shown}. Write the config by hand{pairs}.")

@@ -20,7 +20,7 @@ def row_settings(
     """The settings of `data`, in the order in which a person asks for them."""
     split = split_config(table)
     lacking = len(table.rows) - len(complete)
-    why = f"or quarantine: {lacking:,} rows have no text{' or no label' if label else ''}"
+    why = f"or quarantine: {lacking:,} examples have no text{' or no label' if label else ''}"
     return (
         *table.settings,
         Setting("text", texts[0] if len(texts) == 1 else list(texts), f"of the columns {', '.join(table.columns)}"),

@@ -36,12 +36,12 @@ def guess_several(table: Table) -> Guess | None:
     between = Setting("label_delimiter", None if found.delimiter == "," else found.delimiter)
     return Guess(
         task="multilabel",
-        why=f"any number of {len(often)} classes a row",
+        why=f"any number of {len(often)} classes per example",
         seen=table.seen,
         data=row_settings(table, texts, Setting("label", found.column, f"{shown}{more}"), complete, between),
         seq_len=room_for(texts_of(complete, texts)),
         bounds={"micro_f1": 0.3},
-        why_bounds="over the decisions of all classes; never any class has 0",
+        why_bounds="over the decisions of all classes; predicting no class has 0",
         model=NEEDS_CHECKPOINT if len(texts) == 2 else FROM_SCRATCH,
     )
 

@@ -45,7 +45,7 @@ def find_format(path: str) -> str:
     _refuse_foreign(path, start)
     text = start.decode("utf-16" if start[:2] in _UTF16 else "utf-8-sig", "replace")
     if not text.strip():
-        raise BertlineError(f"{path}: the file is empty; name one with rows.")
+        raise BertlineError(f"{path}: the file is empty; give one with examples.")
     # Of what was cut off, the last line is not whole.
     lines = text.splitlines()[: -1 if len(start) == _LOOKED_AT else None]
     if named is None and text.lstrip()[0] in "{[":

@@ -61,7 +61,7 @@ class Table:
     def seen(self) -> str:
         left_out = f", {self.left_out:,} more left out" if self.left_out else ""
         unreadable = f", {self.bad:,} unreadable" if self.bad else ""
-        return f"{seen_rows(len(self.rows), 'rows', self.source.path)}{left_out}{unreadable}"
+        return f"{seen_rows(len(self.rows), 'examples', self.source.path)}{left_out}{unreadable}"
 
     @property
     def settings(self) -> list[Setting]:
@@ -70,11 +70,11 @@ class Table:
         return [
             *self.source.settings,
             Setting("format", data.format),
-            Setting("encoding", data.encoding if data.encoding != "utf-8" else None, "guessed, as the file is not UTF-8"),
+            Setting("encoding", data.encoding if data.encoding != "utf-8" else None, "detected, as the file is not UTF-8"),
             Setting("delimiter", data.delimiter),
             Setting("quotes", data.quotes, "taken for quotes, they do not close"),
             Setting("further_columns", data.further_columns or None, "some lines have more columns than the first"),
-            Setting("columns", list(data.columns) or None, "line 1 looks like a row, not like a header"),
+            Setting("columns", list(data.columns) or None, "line 1 looks like data, not like a header"),
         ]
 
 
@@ -89,7 +89,7 @@ def read_table(source: Source, file: InputFile, data: DataConfig) -> Table:
     columns = tuple(reader_of(file.format).columns(file.path, data))
     if not rows:
         reason = f": {bad[0].reason}" if bad else ""
-        raise BertlineError(f"{file.path}: the file has no row that can be read{one_line(reason)}.")
+        raise BertlineError(f"{file.path}: the file has no readable line{one_line(reason)}.")
     values = [row.values for row in rows]
     return Table(source=source, data=data, columns=columns, rows=values, bad=len(bad), lists=lists_in(columns, values))
 
@@ -123,11 +123,11 @@ def with_encoding(file: InputFile, data: DataConfig) -> DataConfig:
 def _read_well(file: InputFile, data: DataConfig) -> tuple[DataConfig, list[Row], list[BadRow]]:
     """Reads the file by the first settings under which few rows are bad; else by the default ones."""
     data, rows, bad = _decoded(file, with_encoding(file, data))
-    if rows and len(rows[0].values) == 1 or _share(bad, rows, COLUMNS, QUOTES) > data.max_bad_share:
+    if rows and len(rows[0].values) == 1 or _share(bad, rows, COLUMNS, QUOTES) > data.max_bad_fraction:
         for update in _other_delimiters(file.format):
             other = data.model_copy(update=update)
             other_rows, other_bad = _table_sample(file, other)
-            if other_rows and len(other_rows[0].values) > 1 and _share(other_bad, other_rows) <= data.max_bad_share:
+            if other_rows and len(other_rows[0].values) > 1 and _share(other_bad, other_rows) <= data.max_bad_fraction:
                 return other, other_rows, other_bad
     return data, rows, bad
 
@@ -141,7 +141,7 @@ def _decoded(file: InputFile, data: DataConfig) -> tuple[DataConfig, list[Row], 
         rows, bad = _table_sample(file, tried)
         found.append((tried, rows, bad))
         # A header that cannot be decoded makes the whole file unreadable.
-        if _share(bad, rows, ENCODING, UNREADABLE) <= data.max_bad_share:
+        if _share(bad, rows, ENCODING, UNREADABLE) <= data.max_bad_fraction:
             return found[-1]
     return found[0]
 

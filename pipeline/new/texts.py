@@ -49,7 +49,7 @@ def guess_tags(source: Source, file: InputFile, data: DataConfig) -> Guess:
             *source.settings,
             Setting("format", "conll"),
             encoding_setting(data),
-            Setting("tags", "any", f"the letters are {', '.join(letters)}; or name a scheme, as IOB2, to be held to"),
+            Setting("tag_scheme", "any", f"the letters are {', '.join(letters)}; or name a scheme, as IOB2, to be held to"),
             Setting("segment_numbers", numbered or None, "every word ends with a number, as in Weibo NER; it is dropped"),
         ),
         seq_len=room_for(str(row.values["text"]) for row in rows),
@@ -77,7 +77,9 @@ def guess_answers(source: Source, file: InputFile, data: DataConfig) -> Guess:
         data=(
             *source.settings,
             encoding_setting(data),
-            Setting("split", {"group": group} if group != "title" else None, "too few articles to hold whole ones out"),
+            Setting(
+                "split", {"group": group} if group != "title" else None, "too few articles to keep some for evaluation"
+            ),
         ),
         bounds={"f1": round(unanswered + _ANSWERED_AT_RANDOM * (1 - unanswered), 2)},
         why_bounds=f"{unanswered:.0%} of the questions have no answer: never answering reaches {unanswered:.2f}"
@@ -118,7 +120,7 @@ def guess_documents(source: Source, file: InputFile, data: DataConfig) -> Guess:
             Setting("sentences", data.sentences, f"a line has {sentences:.1f} of them"),
         ),
         bounds={"perplexity": math.ceil(0.8 * perplexity)},
-        why_bounds=f"at most; a guess by how frequent words are has about {perplexity:.0f}",
+        why_bounds=f"at most; predicting by word frequency has about {perplexity:.0f}",
     )
 
 
@@ -130,7 +132,7 @@ def rows_in(file: InputFile, data: DataConfig) -> tuple[DataConfig, list[Row], l
         tried = data.model_copy(update={"encoding": encoding})
         rows, bad = sample(file, tried)
         found.append((tried, rows, bad))
-        if rows and sum(row.kind == ENCODING for row in bad) <= data.max_bad_share * len(rows):
+        if rows and sum(row.kind == ENCODING for row in bad) <= data.max_bad_fraction * len(rows):
             return tried, rows, bad
     data, rows, bad = found[0]
     if not rows:
@@ -144,7 +146,7 @@ def seen_in(rows: Sequence[Row], bad: Sequence[BadRow], what: str, source: Sourc
 
 
 def encoding_setting(data: DataConfig) -> Setting:
-    return Setting("encoding", data.encoding if data.encoding != "utf-8" else None, "guessed, as the file is not UTF-8")
+    return Setting("encoding", data.encoding if data.encoding != "utf-8" else None, "detected, as the file is not UTF-8")
 
 
 def has_both_sides(rows: Sequence[Row], data: DataConfig, group: str | None = None) -> bool:
@@ -155,7 +157,7 @@ def has_both_sides(rows: Sequence[Row], data: DataConfig, group: str | None = No
 
 def too_few(file: InputFile, found: str, remedy: str = "") -> BertlineError:
     return BertlineError(
-        f"{file.path}: {found}, too few to hold some out; {remedy}name a folder with one file to train on and one to hold"
+        f"{file.path}: {found}, too few to split; {remedy}name a folder with one file to train on and one to hold"
         " out, as train.txt and dev.txt."
     )
 

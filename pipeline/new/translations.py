@@ -46,7 +46,7 @@ _NO_LINES = (
 )
 _FROM_SCRATCH = "from scratch, as every translation is; a larger one learns more, and takes longer"
 _BOUNDS: Mapping[str, float] = {"bleu": 5}
-_WHY_BOUNDS = "of 100; a copy of the source, or the most frequent words over and over, have less"
+_WHY_BOUNDS = "of 100; a copy of the source, or repeated frequent words, have less"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,7 +191,7 @@ def guess_table(table: Table) -> Guess | None:
         return None
     return Guess(
         task="translation",
-        why="two texts a row, of which one is taken for the translation of the other",
+        why="two texts per example, one of which is taken for the translation of the other",
         seen=table.seen,
         data=row_settings(
             table, (text,), Setting("label", label, f"translated into; or the other way round, {text}"), complete

@@ -31,7 +31,7 @@ def as_yaml(guess: Guess, name: str, folder: Path, checkpoint: str | None = None
     data = [_relative(setting, folder) for setting in guess.data if setting.value is not None]
     return "\n".join(
         [
-            f"# Guessed from {one_line(guess.seen)}; correct what is wrong.",
+            f"# Inferred from {one_line(guess.seen)}; correct what is wrong.",
             _line("name", name),
             _line("task", guess.task, guess.why),
             "data:",

@@ -34,14 +34,14 @@ def _verdict_card(report: Report) -> dict[str, Any]:
         state = "open" if head.status == "running" else "bad"
         return judged(told[0].upper() + told[1:], state, [head.error] if head.error else [])
     if head.blessed is None:
-        return judged("Not judged", "open", ["The run ended without a model that was judged."])
+        return judged("Not judged", "open", ["The run ended without an evaluated model."])
     if not head.blessed:
         reasons = head.reasons or (report.results.reasons if report.results else ())
-        return judged("Refused", "bad", ["It was not pushed:"] if reasons else [], reasons)
+        return judged("Refused", "bad", ["Not pushed:"] if reasons else [], reasons)
     detail = [met(report.results)] if report.results else []
     if head.pushed_version:
         return judged(f"Pushed as version {head.pushed_version}", "good", detail)
-    return judged("Blessed", "good", [*detail, "It was not pushed."])
+    return judged("Blessed", "good", [*detail, "Not pushed."])
 
 
 def _rounded(count: int) -> str:

@@ -41,7 +41,7 @@ def model_of(run: Run, size: Mapping[str, Any] | None, note: Note) -> Model:
     """Args: size: what the run has recorded as model.json."""
     params = run.params
     if size is None:
-        note("How many parameters it has, and how large it is, is not recorded.")
+        note("Its number of parameters and its size are not recorded.")
     size = size or {}
     return Model(
         task=run.task,
@@ -78,11 +78,11 @@ def cost_of(run: Run, subject: Run, served: dict[str, Any] | None, store: RunSto
     names = [key[len(begin) : -len(end)] for key in subject.metrics if key.startswith(begin) and key.endswith(end)]
     steps = sorted((_step(subject, name) for name in names), key=lambda step: step.execution or 0)
     if not steps:
-        note("How long its steps took is not recorded.")
+        note("The duration of its steps is not recorded.")
     memory = [value for *_, value in _history(store, subject, "system/process_memory_megabytes")]
     speed = [value for *_, value in _history(store, subject, "train/tokens_per_second") if math.isfinite(value)]
     if served is None or served.get("skipped"):
-        note("It was not asked in a server of its own, so its latency is not known.")
+        note("ServeCheck did not run, so its latency is unknown.")
         served = None
     machine = {key.removeprefix("machine."): value for key, value in subject.params.items() if key.startswith("machine.")}
     return Cost(

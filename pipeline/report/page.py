@@ -23,20 +23,20 @@ from pipeline.report.wording import duration, size, verdict
 _HERE = Path(__file__).parent
 _SIZES = {
     "layers": "layers",
-    "decoder_layers": "layers of the decoder",
+    "decoder_layers": "decoder layers",
     "hidden": "width",
     "heads": "attention heads",
     "intermediate": "width of the inner layer",
     "vocab_size": "tokens in the vocabulary",
     "source_pieces": "tokens of the source",
     "target_pieces": "tokens of the target",
-    "max_positions": "most tokens of a text",
+    "max_positions": "limit of tokens",
     "activation": "activation",
 }
 _SECTIONS = {
     "results": "Results",
     "slices": "Slices",
-    "errors": "Mistakes",
+    "errors": "Errors",
     "curves": "Learning curves",
     "data": "Data",
     "model": "Model",
@@ -85,7 +85,7 @@ def _lead(head: Head) -> Iterator[str]:
     if head.task:
         yield head.task
     if head.started:
-        yield f"began {_time(head.started)}"
+        yield f"started {_time(head.started)}"
     yield f"took {duration(head.seconds)}" if head.seconds is not None else "has not ended"
     yield f"run {head.run_id[:8]}"
 
@@ -133,7 +133,7 @@ def _study(study: Study) -> dict[str, Any]:
                 "blessed": {True: "yes", False: "no", None: ""}[part.blessed],
                 "pushed": f"v{part.pushed_version}" if part.pushed_version else "",
                 "seconds": duration(part.seconds),
-                "note": part.error or (f"learned nothing: {part.collapsed}" if part.collapsed else ""),
+                "note": part.error or (f"collapsed: {part.collapsed}" if part.collapsed else ""),
             }
             for part in study.parts
         ],
@@ -141,7 +141,7 @@ def _study(study: Study) -> dict[str, Any]:
             spread(title, mean, std)
             for title, mean, std in (
                 ("mean ± std", study.mean, study.deviation),
-                ("without those that learned nothing", study.mean_of_sound, study.deviation_of_sound),
+                ("without collapsed runs", study.mean_of_sound, study.deviation_of_sound),
             )
             if mean
         ],
@@ -175,12 +175,12 @@ def _tell_changes(results: dict[str, Any], against: Against) -> None:
 
 
 def _against(against: Against) -> str:
-    before = f"The model that was pushed before stands in {against.path}"
+    before = f"The previously pushed model is {against.path}"
     if not against.changes:
         return f"{before}; its own predictions are not recorded, so a change has no interval."
     return (
         f"{before}, and comes from the run {(against.run_id or '')[:8]}. A change is measured on the {against.rows:,}"
-        " examples that both have answered, with its interval; it is coloured where that leaves out 0."
+        " examples that both have predicted, with its interval; it is coloured where that excludes 0."
     )
 
 
@@ -193,12 +193,12 @@ def _cost(cost: Cost, model: Model) -> Iterator[tuple[str, str]]:
     machine = [named.get(name, f"{name} {{}}").format(value) for name, value in cost.machine.items()]
     yield "machine", ", ".join(machine) or "not recorded"
     if cost.peak_megabytes is not None:
-        yield "memory of the pipeline, at most", f"{cost.peak_megabytes:,.0f} MB"
+        yield "peak memory of the pipeline", f"{cost.peak_megabytes:,.0f} MB"
     if cost.tokens_per_second is not None:
-        yield "training", f"{cost.tokens_per_second:,.0f} tokens/s in the mean"
+        yield "training", f"{cost.tokens_per_second:,.0f} tokens/s on average"
     yield "size of the exported model", size(model.bytes)
     if served := cost.served:
-        asked = f"{served.get('samples', 0)} samples asked of {served.get('server') or 'a server'}"
+        asked = f"{served.get('samples', 0)} sample requests to {served.get('server') or 'a server'}"
         if served.get("median_ms") is not None:
             asked += f": median {served['median_ms']:.3g} ms, slowest {served['slowest_ms']:.3g} ms"
         yield "latency", asked
@@ -228,7 +228,7 @@ def _lineage(report: Report) -> Iterator[tuple[str, str]]:
     if report.study and report.study.best:
         yield "MLflow run of the best", report.study.best
     if lineage.line_run_id:
-        yield "run of TFX", lineage.line_run_id
+        yield "TFX run", lineage.line_run_id
     commit = lineage.commit or "not recorded"
     yield "code", commit + (" (changed since)" if lineage.is_dirty else "")
     for split, digest in (report.data.digests if report.data else {}).items():
@@ -242,7 +242,7 @@ def _lineage(report: Report) -> Iterator[tuple[str, str]]:
     registered = [
         f"{one.name} {one.version}" + f" ({', '.join(one.aliases)})" * bool(one.aliases) for one in lineage.registered
     ]
-    yield "MLflow's registry", ", ".join(registered) or "not there"
+    yield "MLflow's registry", ", ".join(registered) or "not registered"
     for what, name in lineage.pages.items():
         yield f"page of the {what}", f"{name}, among the files of the run"
-    yield "config", "config.json, among the files of the run; all settings stand below"
+    yield "config", "config.json, among the files of the run; all settings are below"

@@ -29,7 +29,7 @@ def newest(store: RunStore, pipeline: str | None = None) -> Run:
     found = store.newest(1, pipeline=pipeline)
     if not found:
         of = f" of {pipeline}" if pipeline else ""
-        raise BertlineError(f"there is no run{of} in the record yet; `bertline run` makes one.")
+        raise BertlineError(f"no run{of} is recorded yet; `bertline run` creates one.")
     return found[0]
 
 
@@ -83,10 +83,10 @@ class _Reading:
             found = read()
         except (BertlineError, ValueError, LookupError, TypeError) as error:
             reason = next(iter(str(error).splitlines()), type(error).__name__)
-            self.note(section, f"What is recorded of it cannot be read: {reason[:200]}")
+            self.note(section, f"The record cannot be read: {reason[:200]}")
             return None
         if found is None:
-            self.note(section, f"Nothing is recorded of it: {_why(self.run)}.")
+            self.note(section, f"Nothing is recorded: {_why(self.run)}.")
         return found
 
     def text(self, name: str) -> str | None:
@@ -106,7 +106,7 @@ def _why(run: Run) -> str:
     """Why a run may lack something, in words that end a sentence."""
     at = f" at the step {run.tags['failed_step']}" if "failed_step" in run.tags else ""
     return {
-        "running": "the run has not come to it yet",
+        "running": "the run has not reached it yet",
         "failed": f"the run failed{at}",
         "interrupted": "the run was interrupted",
     }.get(run.status, "it was recorded by an older version, or elsewhere")
@@ -154,7 +154,7 @@ def _bounds(params: Mapping[str, str]) -> Bounds:
     return Bounds(
         thresholds=under("evaluation.thresholds."),
         slice_thresholds=under("evaluation.slice_thresholds."),
-        min_slice_rows=int(params.get("evaluation.min_slice_rows", 0)),
+        min_slice_examples=int(params.get("evaluation.min_slice_examples", 0)),
     )
 
 

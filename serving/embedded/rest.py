@@ -108,7 +108,7 @@ class Door:
             listener.run(sockets=[listening])
         except BaseException as failure:
             self._failure = failure
-            _log.exception("the REST door broke down")
+            _log.exception("the REST server failed")
         finally:
             listening.close()
             listener.is_up.set()

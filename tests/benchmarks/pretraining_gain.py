@@ -35,17 +35,17 @@ def main() -> None:
         parser.error(f"{given.encoder} has no assets.extra/encoder; name a model that the task pretraining has pushed")
     size = json.loads((encoder / "config.json").read_text())
     sizes = {
-        "layers": size["num_hidden_layers"],
-        "hidden": size["hidden_size"],
-        "heads": size["num_attention_heads"],
-        "intermediate": size["intermediate_size"],
+        "num_layers": size["num_hidden_layers"],
+        "hidden_dim": size["hidden_size"],
+        "num_heads": size["num_attention_heads"],
+        "intermediate_dim": size["intermediate_size"],
     }
     sides = {
         "from scratch": [
             "model.checkpoint=null",
             *(f"model.{name}={value}" for name, value in sizes.items()),
             f"text.vocab={encoder / 'vocab.txt'}",
-            "text.reading=huggingface",
+            "text.tokenizer_variant=huggingface",
         ],
         "from the encoder": [f"model.checkpoint={encoder}"],
     }

@@ -65,7 +65,7 @@ def ours(text, offsets: bool) -> Callable[[list[str]], object]:
 
 
 def theirs(text, offsets: bool) -> Callable[[list[str]], object]:
-    tokenizer = BertWordPieceTokenizer(text.vocab, lowercase=text.lower)
+    tokenizer = BertWordPieceTokenizer(text.vocab, lowercase=text.lowercase)
     tokenizer.enable_truncation(SEQ_LEN)
     return tokenizer._tokenizer.encode_batch if offsets else tokenizer._tokenizer.encode_batch_fast
 

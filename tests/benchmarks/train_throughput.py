@@ -129,7 +129,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         config = load("reviews", workspace=str(Path(folder)))
     settings = config.training.model_copy(
-        update={"xla": arguments.xla, "optimizer": arguments.optimizer, "accumulate": arguments.accumulate}
+        update={"xla": arguments.xla, "optimizer": arguments.optimizer, "gradient_accumulation_steps": arguments.accumulate}
     )
     rows = read_rows(config, 4096)
     bucketed, padded = ours(config, rows, settings), plain(config, rows)

@@ -55,7 +55,9 @@ def test_a_model_that_counts_no_better_than_words_is_refused(judge):
     assert verdict.baselines["probe"]["accuracy"] == 51 / 153  # it finds all classes alike: the first is its answer
     assert verdict.baselines["tf-idf"]["accuracy"] == 1.0 and verdict.baselines["majority"]["accuracy"] == 51 / 153
     (reason,) = verdict.reasons
-    assert not verdict.blessed and "macro_f1" in reason and "1.0000 of the baseline tf-idf on the same 153 rows" in reason
+    assert (
+        not verdict.blessed and "macro_f1" in reason and "1.0000 of the baseline tf-idf on the same 153 examples" in reason
+    )
     assert Verdict.from_json(verdict.to_json()) == verdict
 
 

@@ -79,7 +79,7 @@ def test_what_the_user_says_of_workers_wins():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (("runner=flink",), "beam.endpoint: where is it"),
+        (("runner=flink",), "beam.endpoint: required"),
         (("runner=dataflow", "args=['--project=p']"), "--region=…, --temp_location=…"),
     ],
 )

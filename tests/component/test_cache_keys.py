@@ -71,11 +71,11 @@ def changed(before: Told, after: Told) -> set[str]:
 @pytest.mark.parametrize(
     ("setting", "by"),
     [
-        ("data.max_bad_share=0.5", {"Ingest", "Schema"}),
+        ("data.max_bad_fraction=0.5", {"Ingest", "Schema"}),
         ("data.duplicates=keep", {"Ingest", "Schema", "Pusher"}),
         ("validation.label_drift=0.3", {"Schema", "ExampleValidator"}),
         ("validation.allow_anomalies=true", {"ExampleValidator"}),
-        ("text.lower=false", {"Vocabulary", "Transform", "Trainer"}),
+        ("text.lowercase=false", {"Vocabulary", "Transform", "Trainer"}),
         ("text.seq_len=64", {"Transform", "Trainer"}),
         ("model.dropout=0.3", {"Trainer"}),
         ("training.seed=7", {"Trainer"}),
@@ -83,7 +83,7 @@ def changed(before: Told, after: Told) -> set[str]:
         ("evaluation.thresholds.accuracy=0.9", {"Evaluator"}),
         ("evaluation.must_beat_baselines=false", {"Evaluator"}),
         ("serve_check.samples=1", {"Trainer"}),
-        ("serve_check.max_ms=7", {"ServeCheck"}),
+        ("serve_check.max_latency_ms=7", {"ServeCheck"}),
     ],
 )
 def test_a_setting_is_known_to_the_steps_that_go_by_it_and_to_no_other(folder, before, setting, by):

@@ -190,7 +190,7 @@ def test_more_rows_than_a_batch_are_answered_as_they_are_one_by_one(client):
 
 
 def test_a_call_of_another_task_names_the_right_one(client):
-    with pytest.raises(ServingError, match="no answer to classes; ask it by classify"):
+    with pytest.raises(ServingError, match="not a response to classes; use classify"):
         client("classification").classes("the", "cafe")
 
 

@@ -32,7 +32,7 @@ told, slow = open(sys.argv[2], "a", buffering=1), float(os.environ.get("SLOW", 0
 def report(record):
     told.write(f"{record.step}\\n")
     time.sleep(slow)
-chosen = settings(epochs=3, clip_norm=0.05, keep="best", checkpoint_steps=3, **json.loads(sys.argv[3]))
+chosen = settings(epochs=3, clip_norm=0.05, restore_best=True, checkpoint_steps=3, **json.loads(sys.argv[3]))
 try:
     result = train(
         lambda: build(0.0), TASK, chosen, rows(70), rows(16, seed=1), checkpoint_folder=Path(sys.argv[1]), report=report,

@@ -128,7 +128,7 @@ def test_vertex_gets_a_job_with_its_own_names_for_gpus(line, tmp_path):
             ("--root", "gs://b/x", "--set", "cluster.resources={Trainr: {cpu: 1}}"),
             "no step 'Trainr'; did you mean Trainer?",
         ),
-        (("--root", "gs://b/x", "--set", "seeds=[1, 2]"), "an engine runs the line once"),
+        (("--root", "gs://b/x", "--set", "seeds=[1, 2]"), "an engine runs the pipeline once"),
         (("--engine", "tfjob", "--root", "gs://b/x"), "write pvc://CLAIM/FOLDER"),
         (("--root", "gs://b/x", "-o", "/no/such/folder/x.yaml"), "name a file that can be written by --out"),
     ],
@@ -219,7 +219,7 @@ def test_a_run_is_started_with_its_parameters_and_its_address_is_printed(spec, l
         ("line.yaml", ("--parameter", "epoch=3"), "no parameter 'epoch'; did you mean epochs?"),
         ("line.yaml", ("--parameter", "epochs=many"), "epochs is a whole number"),
         ("line.yaml", (), "did not start the run"),
-        ("tiny.yaml", (), "this is no compiled pipeline"),
+        ("tiny.yaml", (), "not a compiled pipeline"),
         ("none.yaml", (), "`bertline compile` writes such a file"),
     ],
 )

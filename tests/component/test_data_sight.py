@@ -16,7 +16,9 @@ from pipeline.data_sight import DataSight
 SPLITS = {"train": reviews(400, texts={row: "a private text" for row in range(5)}), "eval": reviews(60, seed=1)}
 CLEAN = {"anomalies": [], "allowed": False, "drift": []}
 REFUSED = {
-    "anomalies": [{"split": "train", "feature": "label", "what": "class 'godo' is unknown", "remedy": "Correct the rows."}],
+    "anomalies": [
+        {"split": "train", "feature": "label", "what": "class 'godo' is unknown", "remedy": "Correct the examples."}
+    ],
     "allowed": False,
     "drift": [],
     "refused": True,

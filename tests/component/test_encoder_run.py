@@ -112,7 +112,11 @@ def test_a_run_stands_for_the_folder_that_it_pushed(store, pushed, run_id):
     # All that the steps are given is the same, and so are their cache keys; only the record knows of the run.
     assert config.tracking.encoder_run == run_id and by_path.tracking.encoder_run is None
     assert config.model_copy(update={"tracking": by_path.tracking}) == by_path
-    assert not config.text.lower and config.text.reading == "huggingface" and config.training.learning_rate == 5e-5
+    assert (
+        not config.text.lowercase
+        and config.text.tokenizer_variant == "huggingface"
+        and config.training.learning_rate == 5e-5
+    )
     assert Config.from_json(config.to_json()) == config
 
 
@@ -121,7 +125,7 @@ def test_the_start_of_an_id_is_enough_while_no_other_run_begins_so(store, run_id
     # Two ids with six equal digits do not come about by chance.
     monkeypatch.setattr(encoder_run, "_REFERENCE", re.compile("runs:/([0-9a-f]{0,32})"))
     store.record({})
-    assert "is the start of several runs" in store.refusal("runs:/")
+    assert "matches several runs" in store.refusal("runs:/")
 
 
 def test_a_fine_tuning_records_the_run_that_it_starts_from(store, run_id):
@@ -152,8 +156,12 @@ def test_a_deleted_run_is_not_there(store, pushed):
     ("tags", "reason"),
     [
         (
-            {"status": "succeeded", "blessed": "false", "reasons": "perplexity 90.0000 is above its bound 60 on all rows"},
-            "its model was refused, because perplexity 90.0000 is above its bound 60 on all rows",
+            {
+                "status": "succeeded",
+                "blessed": "false",
+                "reasons": "perplexity 90.0000 is above its threshold 60 on all examples",
+            },
+            "its model was refused, because perplexity 90.0000 is above its threshold 60 on all examples",
         ),
         ({"status": "failed", "blessed": "none"}, "it failed"),
         ({"status": "interrupted", "blessed": "none"}, "it was interrupted"),
@@ -178,7 +186,7 @@ def test_a_folder_without_an_encoder_or_with_another_model_or_gone_is_refused(st
     replaced = store.record({**tags_of(pushed), "pushed_digest": "of what was there before"})
     assert f"{pushed.path} is no longer what the run {replaced} has pushed" in store.refusal(f"runs:/{replaced}")
     gone = store.record({**tags_of(pushed), "pushed_path": f"{store.folder}/gone/1"})
-    assert f"{store.folder}/gone/1, which the run {gone} has pushed, is gone" in store.refusal(f"runs:/{gone}")
+    assert f"{store.folder}/gone/1, which the run {gone} has pushed, was deleted" in store.refusal(f"runs:/{gone}")
     unsaid = store.record({"pushed_version": "1"})
     assert f"the record of the run {unsaid} does not say where its model is" in store.refusal(f"runs:/{unsaid}")
 

@@ -101,9 +101,9 @@ def call(*arguments):
 def test_the_command_shades_words_with_and_without_colours_and_gives_json(pushed, monkeypatch, tmp_path):
     text = "The film, a wonderful étude of its plot"
     code, plain = call(pushed / "3", text)
-    assert code == 0 and plain.startswith("answer  good")
+    assert code == 0 and plain.startswith("output  good")
     assert "wonderful(+" in plain and "[12:21]" in plain and "█" in plain and "\x1b" not in plain
-    assert "log-odds +" in plain and "of a text that says nothing" in plain
+    assert "log-odds +" in plain and "for the baseline" in plain
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLORTERM", "truecolor")
     assert "48;2;0;114;178mwonderful" in call(pushed / "3", text)[1]
@@ -150,12 +150,12 @@ def test_from_python_it_takes_a_line(pushed):
 
 def test_what_cannot_be_explained_is_told_in_a_sentence(pushed, tmp_path):
     for arguments, told in {
-        (tmp_path, "text"): "there is no SavedModel here, nor has a pipeline of that name",
+        (tmp_path, "text"): "no SavedModel here, nor has a pipeline of that name",
         ("s3://bucket/model", "text"): "looked into on this machine; copy its folder here",
         (pushed, " "): "no word in the text that could explain anything",
         (pushed, "film", "--label", "worse"): "the model knows no such class; there are bad, good, plain",
         (pushed, "text", "--second", "more"): "the model reads one text; leave out --second",
-        (pushed, "text", "--choice", "this"): "the model does not choose; leave out --choice",
+        (pushed, "text", "--choice", "this"): "the model does not choose between endings; leave out --choice",
         (pushed, "text", "--attention"): "--attention goes with --json",
         (pushed, "text", "--html", tmp_path / "none" / "why.html"): "name a file in a folder that can be written to",
     }.items():
@@ -168,4 +168,4 @@ def test_a_version_that_was_pushed_before_is_refused(pushed, tmp_path):
     tf.saved_model.save(tf.Module(), str(tmp_path / "1"))
     write_card(tmp_path / "1", read_card(pushed / "3"))
     code, output = call(tmp_path / "1", "text")
-    assert code == 1 and "pushed before models carried what explains them; run the line again" in output
+    assert code == 1 and "without the graphs for explanations; run the pipeline again" in output

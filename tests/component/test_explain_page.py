@@ -167,4 +167,4 @@ def test_the_page_is_readable_light_and_dark_wide_and_narrow(shown, written):
 def test_maps_that_are_too_many_are_left_out_and_that_is_said(monkeypatch):
     monkeypatch.setattr("pipeline.explain.page._MOST_WEIGHTS", 1000)
     html = page(explanation()).html
-    assert 'id="attention"' not in html and "too many tokens for the maps of all heads" in html
+    assert 'id="attention"' not in html and "too long for the maps of all heads" in html

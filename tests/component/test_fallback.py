@@ -84,7 +84,7 @@ def exported(files):
             Given(
                 name="films",
                 text=TEXT,
-                model=ModelConfig(layers=1, hidden=8, heads=2, intermediate=16),
+                model=ModelConfig(num_layers=1, hidden_dim=8, num_heads=2, intermediate_dim=16),
                 training=TrainingConfig(epochs=1, learning_rate=1e-6, buckets=(24,)),
                 pretraining=PretrainingConfig(),
                 columns={"text": "text"},
@@ -168,7 +168,7 @@ def test_who_asks_it_is_told_and_what_needs_an_encoder_refuses_in_one_sentence(e
     plain = {"name": "films", "data": {"path": "x.csv", "label": "label"}, "model": {"checkpoint": folder}}
     config.write_text(yaml.safe_dump({**plain, "evaluation": {"thresholds": {"accuracy": 0.5}}}))
     code, output = command("run", str(config), "--workspace", str(tmp_path / "w"))
-    assert code != 0 and "model.checkpoint: " in output and "so no training can begin with it" in output, output
+    assert code != 0 and "model.checkpoint: " in output and "so training cannot start from it" in output, output
 
 
 class Trained:

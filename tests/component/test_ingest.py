@@ -51,7 +51,7 @@ def job_service():
 
 
 def test_workers_behind_a_job_endpoint_write_the_same_files(job_service, tmp_path):
-    data = DataConfig(path=str(write_rows(tmp_path / "a.csv").with_name("*.csv")), split={"eval_share": 0.3})
+    data = DataConfig(path=str(write_rows(tmp_path / "a.csv").with_name("*.csv")), split={"eval_fraction": 0.3})
     write_rows(tmp_path / "b.csv")
     settings = ["beam.runner=portable", f"beam.endpoint={job_service}", "beam.args=['--environment_type=LOOPBACK']"]
     told = beam_args(load("reviews", settings), None)
@@ -83,7 +83,7 @@ def features_of(record: bytes) -> dict:
 def test_rows_become_examples_and_every_row_is_accounted_for(tmp_path):
     extra = 'too,many,columns,here\n,good,m1\n"no label",,m2\n"spoiler",plot,m1\n'
     path = write_rows(tmp_path / "a.csv", extra=extra)
-    data = DataConfig(path=str(path), exclude={"label": ["plot"]}, max_bad_share=0.1, split={"eval_share": 0.3})
+    data = DataConfig(path=str(path), exclude={"label": ["plot"]}, max_bad_fraction=0.1, split={"eval_fraction": 0.3})
     report = run_ingest(data, tmp_path)
     examples = {split: [features_of(record) for record in records_of(tmp_path, split)] for split in ("train", "eval")}
 
@@ -134,7 +134,7 @@ def test_larger_input_is_spread_over_shards_with_the_same_rows(tmp_path, monkeyp
 def test_the_quarantine_is_bounded_and_the_counts_are_not(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "MAX_QUARANTINED", 5)
     path = write_rows(tmp_path / "a.csv", extra="bad\n" * 30)
-    report = run_ingest(DataConfig(path=str(path), max_bad_share=1), tmp_path)
+    report = run_ingest(DataConfig(path=str(path), max_bad_fraction=1), tmp_path)
     lines = [json.loads(line)["line"] for line in (tmp_path / "keep" / "bad.jsonl").read_text().splitlines()]
     assert report["quarantined"] == 30 and lines == [122, 123, 124, 125, 126]
 
@@ -215,7 +215,7 @@ def test_stock_statistics_read_the_examples_and_new_content_is_read_anew(tmp_pat
 
 def test_the_caller_of_the_line_gets_a_plain_error_and_the_quarantine(tmp_path):
     path = write_rows(tmp_path / "a.csv", extra="bad\n" * 30)
-    with pytest.raises(BertlineError, match="30 of 90 rows"):
+    with pytest.raises(BertlineError, match="30 of 90 examples"):
         run_line(DataConfig(path=str(path)), tmp_path)
     assert len((tmp_path / "keep" / "bad.jsonl").read_text().splitlines()) == 30
 
@@ -230,7 +230,7 @@ def test_questions_are_split_by_their_article_and_keep_their_answers(tmp_path):
     asked = [{"id": f"q{at}", "question": f"Who {at}?", "answers": [{"text": "Ana", "answer_start": 0}]} for at in range(3)]
     articles = [{"title": f"T{at}", "paragraphs": [{"context": f"{text} {at}", "qas": asked}]} for at in range(40)]
     (tmp_path / "a.json").write_text(json.dumps({"data": articles}))
-    split = {"group": "title", "eval_share": 0.3}
+    split = {"group": "title", "eval_fraction": 0.3}
     data = DataConfig(path=str(tmp_path / "a.json"), format="squad", text=("question", "context"), label=None, split=split)
     lists = ("answers", "answer_starts")
     report = ingest(make_pipeline, data, ("title",), str(tmp_path / "ex"), str(tmp_path / "report"), lists=lists)

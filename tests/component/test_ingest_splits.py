@@ -110,7 +110,7 @@ def test_a_row_that_changes_to_training_may_be_too_long_for_it(tmp_path):
     rows = [(f"text {number}", "ab"[number % 2]) for number in range(50)]
     rows += [(f"w{number} " * 30, "long") for number in range(2)]
     report, found = split(
-        tmp_path, DataConfig(path=write(tmp_path / "a.csv", rows), max_words=20, split={"eval_share": 0.6})
+        tmp_path, DataConfig(path=write(tmp_path / "a.csv", rows), max_words=20, split={"eval_fraction": 0.6})
     )
     assert "long" not in report["labels"]["eval"] and report["left_out"] == {"data.max_words": 2}
 
@@ -133,7 +133,7 @@ def test_training_rows_with_the_text_of_an_evaluation_example_are_left_out_and_c
 
 def test_near_duplicates_do_not_come_between_the_sides_of_one_file(tmp_path):
     rows = [(text, "xy"[number % 2]) for number in range(100) for text in (f"Text {number}.", f"text {number}")]
-    report, found = split(tmp_path, DataConfig(path=write(tmp_path / "a.csv", rows), split={"eval_share": 0.3}))
+    report, found = split(tmp_path, DataConfig(path=write(tmp_path / "a.csv", rows), split={"eval_fraction": 0.3}))
     sides = [{text.lower().strip(".") for text, _ in found[side]} for side in ("train", "eval")]
     assert not sides[0] & sides[1] and report["left_out"]["data.duplicates"] > 10
 
@@ -148,7 +148,9 @@ def test_evaluation_examples_that_hold_all_training_texts_stop_the_run_with_the_
 def test_a_class_whose_training_rows_are_all_duplicates_stops_the_run_with_the_reason(tmp_path):
     train = write(tmp_path / "train.csv", [*skewed(20, 0), ("Lost", "lost"), ("lost!", "lost"), ("other", "other")])
     data = DataConfig(train=train, eval=write(tmp_path / "eval.csv", [("lost", "lost"), ("more", "other")]))
-    with pytest.raises(BertlineError, match="Every training row of the class 'lost' has the text of an evaluation example"):
+    with pytest.raises(
+        BertlineError, match="Every training example of the class 'lost' has the text of an evaluation example"
+    ):
         split(tmp_path / "remove", data)
     report, _ = split(tmp_path / "keep", data.model_copy(update={"duplicates": "keep"}))
     assert report["labels"]["train"]["lost"] == 2

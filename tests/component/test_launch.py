@@ -108,7 +108,7 @@ def test_a_server_that_dies_is_told_with_its_last_words(saw):
     with pytest.raises(BertlineError) as caught:
         launch(settings("dying"), "binary", log=quiet)
     told = str(caught.value)
-    assert told.startswith("tensorflow_model_server 2.16.1-rc0 ended by itself, exit code 255. The last it said:\n")
+    assert told.startswith("tensorflow_model_server 2.16.1-rc0 exited with code 255. The last it said:\n")
     assert "a first line" in told and "the disk is on fire" in told
     assert not os.listdir(saw.parent / "temporary")
 
@@ -177,7 +177,7 @@ def test_a_signal_ends_the_server_and_the_command(saw, number, model, mark):
 
 
 def test_a_server_that_ends_by_itself_ends_the_command(saw):
-    with pytest.raises(BertlineError, match="ended by itself, exit code 3"):
+    with pytest.raises(BertlineError, match="exited with code 3"):
         launching.serve(settings("brief"), "binary", quiet)
     assert not os.listdir(saw.parent / "temporary")
 
@@ -188,7 +188,7 @@ def test_the_binary_tells_its_version(saw, tmp_path):
     other = tmp_path / "other"
     other.write_text("#!/bin/sh\necho who, me?\n")
     other.chmod(0o755)
-    with pytest.raises(BertlineError, match=r"--version tells none \(who, me\?\)"):
+    with pytest.raises(BertlineError, match=r"--version prints none \(who, me\?\)"):
         probe_version(other)
     with pytest.raises(BertlineError, match="No such file"):
         probe_version(tmp_path / "nowhere")

@@ -59,7 +59,9 @@ def trained(folder, longest, text=TEXT, **training):
             TASK,
             trainer.Given(
                 name="long", text=text, pretraining=PretrainingConfig(), columns={"text": "text"}, samples=1,
-                model=ModelConfig(layers=1, hidden=16, heads=2, intermediate=32, dropout=0.0, pooling="mean"),
+                model=ModelConfig(
+                    num_layers=1, hidden_dim=16, num_heads=2, intermediate_dim=32, dropout=0.0, pooling="mean"
+                ),
                 training=TrainingConfig(epochs=4, batch_size=16, learning_rate=5e-3, buckets=(8, 16), **training),
             ),
             trainer.Examples(
@@ -110,6 +112,6 @@ def test_how_long_texts_are_read_is_chosen_told_and_kept(tmp_path, monkeypatch, 
 
 def _untrained(build, task, settings, phases, eval_rows, *, checkpoint_folder, **rest):
     checkpoint_folder.mkdir()
-    in_windows = settings.accumulate > 1
+    in_windows = settings.gradient_accumulation_steps > 1
     assert max(phases[0].rows.lengths.max(), eval_rows.lengths.max()) <= (17 if in_windows else TEXT.seq_len)
     return trainer.training.TrainingResult(model=build(), steps=0, resumed_at=0, kept_step=0, history=[])

@@ -11,7 +11,7 @@ from components.pairs import make_pairs, shard_of
 from models.text import TextEncoder
 from pipeline.config import PretrainingConfig, TextConfig
 
-TEXT = TextConfig(reading="huggingface", seq_len=24)
+TEXT = TextConfig(tokenizer_variant="huggingface", seq_len=24)
 DOCUMENTS = [
     "\n".join(f"{letter} {' '.join('xyz'[: 1 + sentence % 3])} ." for sentence in range(6 + number))
     for number, letter in enumerate("abcdefghij")

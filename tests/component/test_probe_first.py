@@ -75,7 +75,7 @@ def begun(context):
 
 
 def test_where_no_epoch_is_better_the_probe_is_what_is_left(tmp_path):
-    harmful = settings(epochs=2, learning_rate=0.9, keep="best", warmup=0.0)
+    harmful = settings(epochs=2, learning_rate=0.9, restore_best=True, warmup_ratio=0.0)
     result = train(
         lambda: begun(CONTEXT), TASK, harmful, rows(64), rows(64, 1), checkpoint_folder=tmp_path, start_counts=True
     )
@@ -104,6 +104,6 @@ def test_nothing_is_trained_that_could_not_be_measured_as_better(tmp_path, score
 
 
 def test_where_an_epoch_is_better_it_is_left(tmp_path):
-    good = settings(epochs=6, keep="best", buckets=(20,), learning_rate=1e-2)
+    good = settings(epochs=6, restore_best=True, buckets=(20,), learning_rate=1e-2)
     result = train(build, TASK, good, rows(96), rows(96), checkpoint_folder=tmp_path, start_counts=True)
     assert result.kept_step > 0

@@ -131,14 +131,14 @@ def test_a_pruned_model_can_be_pruned_further(heads, smaller):
 
 
 def test_what_cannot_be_done_is_told(heads, tmp_path):
-    with pytest.raises(BertlineError, match="smaller is there already; name another folder by --out"):
+    with pytest.raises(BertlineError, match="smaller already exists; name another folder by --out"):
         (tmp_path / "smaller").mkdir()
         heads.export(LOST, tmp_path / "smaller")
     with pytest.raises(BertlineError, match="has no metric 'acuracy'; did you mean accuracy"):
         heads.metric("acuracy")
-    with pytest.raises(BertlineError, match="there are no held-out rows to judge its heads by"):
+    with pytest.raises(BertlineError, match="no evaluation examples to measure its heads on"):
         PushedHeads(heads.folder, [])
-    with pytest.raises(BertlineError, match="its task is translation, whose encoder and decoder look at each other"):
+    with pytest.raises(BertlineError, match="its task is translation, with an encoder and a decoder"):
         (tmp_path / "assets.extra").mkdir()
         (tmp_path / CARD).write_text('{"task": "translation"}')
         check_prunable(tmp_path)
@@ -169,15 +169,15 @@ def test_rows_that_cannot_be_had_are_told(tmp_path):
     older = {"task": "classification", "columns": {"text": "body"}}  # which names no column of labels
     with pytest.raises(BertlineError, match="data.label: there is no column 'label'. Columns: body, queue"):
         records_of_file(str(tmp_path / "rows.csv"), older, 10)
-    with pytest.raises(BertlineError, match="judged by examples that its line has made of documents"):
+    with pytest.raises(BertlineError, match="evaluated on examples that its pipeline has made from documents"):
         records_of_file(str(tmp_path / "rows.csv"), {"task": "pretraining"}, 10)
     with pytest.raises(
-        BertlineError, match="has pushed this model, so its held-out rows are not known; name its --workspace"
+        BertlineError, match="has pushed this model, so its evaluation examples are unknown; give its --workspace"
     ):
         held_out_records({"pipeline": "tiny"}, "ab", tmp_path, 10)
 
 
 def test_rows_without_a_known_label_have_no_gradient(heads):
     unlabelled = PushedHeads(heads.folder, [tf.train.Example().SerializeToString()])
-    with pytest.raises(BertlineError, match="none of the rows has a label that it knows"):
+    with pytest.raises(BertlineError, match="no example has a known label"):
         unlabelled.importance("gradient")

@@ -138,10 +138,10 @@ def test_cost_and_lineage_are_told(whole, reported):
         ("Trainer", False, 7),
     ]
     assert cost["steps"][1]["artifacts"] == {"model": 12} and cost["peak_megabytes"] == 1200
-    assert page.row("training")[1] == "200 tokens/s in the mean" and "median 3.5 ms" in page.row("latency")[1]
+    assert page.row("training")[1] == "200 tokens/s on average" and "median 3.5 ms" in page.row("latency")[1]
     assert page.row("size of the exported model")[1] == "17.6 MB" and page.row("machine")[1] == "2 cores"
     assert lineage["commit"] == "c0ffee" and lineage["pushed_digest"] == version(reported.workspace, 2)["pushed_digest"]
-    assert page.row("MLflow run")[1] == reported.whole and page.row("evaluation.min_slice_rows")[1] == "50"
+    assert page.row("MLflow run")[1] == reported.whole and page.row("evaluation.min_slice_examples")[1] == "50"
     assert page.row("page of the data")[1].startswith("data/page.html")
 
 
@@ -166,12 +166,13 @@ def test_runs_of_every_task_have_a_report(reported, ask, task):
 def test_a_refused_run_says_why(reported, ask):
     found = ask(reported.refused)
     assert (
-        found.page.cards[0].startswith("Verdict ✗ Refused") and f"below its bound 0.8 on {HOSTILE}" in found.page.cards[0]
+        found.page.cards[0].startswith("Verdict ✗ Refused")
+        and f"below its threshold 0.8 on {HOSTILE}" in found.page.cards[0]
     )
     assert "reviews: refused" in found.html and found.json["head"]["reasons"] == [
-        f"accuracy 0.6000 is below its bound 0.8 on {HOSTILE}"
+        f"accuracy 0.6000 is below its threshold 0.8 on {HOSTILE}"
     ]
-    assert "is below its bound 0.8" in Told(reported.refused, workspace=reported.workspace).output
+    assert "is below its threshold 0.8" in Told(reported.refused, workspace=reported.workspace).output
     assert "The evaluation examples are not recorded" in found.html  # and so there are no intervals
 
 
@@ -181,14 +182,14 @@ def test_a_failed_run_says_where_and_why_and_what_it_has_not_come_to(reported, a
     assert "reviews: failed at Trainer" in found.html and "Lower training.learning_rate." in found.html
     for section in ("data", "results", "curves"):
         assert "the run failed at the step Trainer" in found.notes(section)
-    assert found.json["results"] is None and "How long its steps took is not recorded" in found.notes("cost")
+    assert found.json["results"] is None and "The duration of its steps is not recorded" in found.notes("cost")
     assert "Lower training.learning_rate." in Told(reported.failed, workspace=reported.workspace).output
 
 
 def test_a_run_that_goes_on_says_so(reported, ask):
     found = ask(reported.running)
     assert "still running" in found.html and found.page.row("took")[1] == "has not ended"
-    assert "has not come to it yet" in found.notes("results")
+    assert "has not reached it yet" in found.notes("results")
 
 
 def test_a_run_of_an_older_version_shows_what_it_has(reported, ask):
@@ -244,11 +245,11 @@ def test_the_newest_run_is_reported_to_the_workspace_and_summed_up(reported):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((), "name one run, or --last"),
-        (("abcd", "--last"), "name one run, or --last"),
+        ((), "give one run, or --last"),
+        (("abcd", "--last"), "give one run, or --last"),
         (("the-best",), "is not the id of a run"),
         (("ffffffffff",), "there is no run ffffffffff"),
-        (("--last", "--name", "nothing"), "there is no run of nothing in the record yet"),
+        (("--last", "--name", "nothing"), "no run of nothing is recorded yet"),
     ],
 )
 def test_a_mistake_is_one_sentence(reported, arguments, sentence):

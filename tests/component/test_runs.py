@@ -108,7 +108,7 @@ def test_runs_are_chosen_by_pipeline_by_number_and_with_their_parts(store):
     assert [run["name"] for run in store.tell("runs", "--json", "--all", "--last", "2").json] == ["failed", "part"]
     (newest,) = store.tell("runs", "--json", "--last", "1", "--name", "reviews").json
     assert newest["changed"] == "nothing"  # against one that is not listed
-    assert "there is no run of nothing in the record yet" in store.tell("runs", "--name", "nothing").error
+    assert "no run of nothing is recorded yet" in store.tell("runs", "--name", "nothing").error
     assert "is no name of a pipeline" in store.tell("runs", "--name", "x' OR 1=1").error
 
 
@@ -162,7 +162,7 @@ def test_which_way_a_metric_is_better_is_known_without_rows(store):
         ("elsewhere", "have no evaluation example in common"),
         ("other", "the runs have different tasks"),
         ("failed", "was not evaluated (failed)"),
-        ("seeds", "stands over several, and its metrics are their means"),
+        ("seeds", "is a study, and its metrics are means over its runs"),
     ],
 )
 def test_what_cannot_be_compared_is_told(store, other, sentence):
@@ -187,11 +187,11 @@ def test_a_version_stands_for_the_run_that_pushed_it(store):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((), "name two runs or more, or --last N"),
-        (("abcdef",), "abcdef is one run; name another one"),
+        ((), "give two runs or more, or --last N"),
+        (("abcdef",), "abcdef is one run; give another one"),
         (("abcdef12", "abcdef34"), "there is no run abcdef12 in the MLflow store"),
         (("the-best", "abcd"), "'the-best' is not the id of a run"),
-        (("abcd", "--last", "2"), "name two runs or more, or --last N"),
+        (("abcd", "--last", "2"), "give two runs or more, or --last N"),
     ],
 )
 def test_a_mistake_is_one_sentence(store, arguments, sentence):
@@ -200,7 +200,7 @@ def test_a_mistake_is_one_sentence(store, arguments, sentence):
 
 
 def test_a_run_is_not_compared_with_itself(store):
-    assert "the same run is named twice" in store.tell("compare", store.good, store.good[:10]).error
+    assert "the same run is given twice" in store.tell("compare", store.good, store.good[:10]).error
 
 
 def test_a_page_that_cannot_be_written_is_one_sentence(store, tmp_path):
@@ -224,7 +224,7 @@ def test_a_dead_server_is_told_soon_and_without_its_password(tmp_path, monkeypat
         silent.bind(("127.0.0.1", 0))
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://me:secret@127.0.0.1:{silent.getsockname()[1]}")
         told = Told("runs", workspace=tmp_path)
-    assert told.code == 1 and "cannot be asked for runs" in told.error and "secret" not in told.error
+    assert told.code == 1 and "cannot be queried for runs" in told.error and "secret" not in told.error
 
 
 def test_the_pages_of_a_server_are_named_and_not_started(tmp_path, monkeypatch):

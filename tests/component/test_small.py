@@ -231,7 +231,7 @@ CASES = {
     "translation": (
         translation,
         f'{COMMON} feature {{ name: "label" type: BYTES }}',
-        TextConfig(seq_len=12, separate=True),
+        TextConfig(seq_len=12, separate_vocabularies=True),
     ),
     "tagging": (
         tagging,

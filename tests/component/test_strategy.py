@@ -51,13 +51,13 @@ def exported(devices):
         export(served, str(folder / "model"), {"task": TASK.name})
         answer = tf.saved_model.load(str(folder / "model")).signatures["serving_default"](text=texts)
         return own, answer["probabilities"].numpy().tolist()
-options = {"optimizer": "lamb", "lora": 2, "keep": "best", "layer_decay": 0.5}
+options = {"optimizer": "lamb", "lora_rank": 2, "restore_best": True, "layer_decay": 0.5}
 print(json.dumps({
     "one": run(one),
     "two": run(two),
     "one, all at once": run(one, **options),
-    "two, in parts": run(two, accumulate=4, gradient_checkpointing=True, **options),
-    "two with dropout, in parts, half precision": run(two, 0.1, accumulate=2, precision="float16"),
+    "two, in parts": run(two, gradient_accumulation_steps=4, gradient_checkpointing=True, **options),
+    "two with dropout, in parts, half precision": run(two, 0.1, gradient_accumulation_steps=2, precision="float16"),
     "one, batches by tokens": translate(one),
     "two, batches by tokens": translate(two),
     "two, exported": exported(two),

@@ -43,7 +43,7 @@ class StandIn:
                 raise RuntimeError("a step failed") from error  # as it comes out of TFX
         loss = 1 / seed + decay
         metrics = {"cross_entropy": loss, "accuracy": 1 - loss / 2, "rows": 30.0}
-        reasons = [] if loss < self._bound else [f"cross_entropy {loss:.4f} is above its bound"]
+        reasons = [] if loss < self._bound else [f"cross_entropy {loss:.4f} is above its threshold"]
         self.verdict = Verdict(
             blessed=not reasons, reasons=reasons, metrics=metrics, slices={}, confusion=[[14, 1], [2, 13]]
         )
@@ -100,7 +100,7 @@ def test_where_no_seed_is_good_enough_nothing_is_pushed(line):
 
 def test_where_no_seed_comes_to_an_end_the_run_fails(line):
     result, summary = seeds(line, [13])
-    assert result.exit_code == 1 and "no seed came to an end. Seed 13: training: the loss is nan" in result.output
+    assert result.exit_code == 1 and "every seed failed. Seed 13: training: the loss is nan" in result.output
     assert summary["status"] == "failed" and summary["failed_step"] == "Trainer"
 
 

@@ -45,12 +45,12 @@ def test_good_tags_pass_and_a_type_has_all_its_letters(tmp_path):
 def test_a_tag_that_nobody_trained_on_is_told_with_the_words_that_have_it(tmp_path):
     _, (anomaly,) = found_in(tmp_path, GOOD, [*GOOD, ("a b c", "B-LOK I-LOC B-LOK")])
     assert (anomaly.split, anomaly.feature) == ("eval", "label")
-    assert anomaly.what == "class 'B-LOK' in 2 of 143 labels is none of the known classes; the nearest is 'B-LOC'"
+    assert anomaly.what == "class 'B-LOK' in 2 of 143 labels is not a known class; the nearest is 'B-LOC'"
 
 
 def test_a_sentence_without_tags_is_told(tmp_path):
     _, (anomaly,) = found_in(tmp_path, GOOD, [*GOOD, ("a b c", None)])
-    assert anomaly.what.startswith("missing label in 1 of 41 rows")
+    assert anomaly.what.startswith("missing label in 1 of 41 examples")
 
 
 def test_named_tags_are_taken_as_they_are_and_checked(tmp_path):

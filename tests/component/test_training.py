@@ -24,7 +24,7 @@ def test_it_learns_what_can_be_learned(tmp_path):
 
 def test_one_step_changes_every_trainable_weight(tmp_path):
     before = {w.path: w.numpy() for w in build().trainable_variables}
-    result = train(build, TASK, settings(epochs=1, warmup=0.0), rows(16), rows(16), checkpoint_folder=tmp_path)
+    result = train(build, TASK, settings(epochs=1, warmup_ratio=0.0), rows(16), rows(16), checkpoint_folder=tmp_path)
     assert result.steps == 1
     same = [w.path for w in result.model.trainable_variables if np.array_equal(w.numpy(), before[w.path])]
     # A bias of the keys shifts all scores of a query alike, which softmax does not see: its gradient is 0 but for rounding.
@@ -78,7 +78,7 @@ def test_whatever_the_lengths_and_epochs_each_function_is_traced_once(tmp_path):
     train(
         counted,
         TASK,
-        settings(epochs=3, accumulate=2),
+        settings(epochs=3, gradient_accumulation_steps=2),
         replace(rows(100), prepare=prepare),
         held_out,
         checkpoint_folder=tmp_path,
@@ -146,7 +146,7 @@ def test_mistakes_are_named():
 
 def test_a_diverging_training_stops_and_says_what_to_do(tmp_path):
     with pytest.raises(BertlineError, match="lower training.learning_rate"):
-        broken = settings(epochs=3, learning_rate=0.9, clip_norm=1e30, warmup=0.0)
+        broken = settings(epochs=3, learning_rate=0.9, clip_norm=1e30, warmup_ratio=0.0)
         model = build()
         model.head.kernel.assign(model.head.kernel * np.inf)
         train(lambda: model, TASK, broken, rows(), rows(), checkpoint_folder=tmp_path)

@@ -79,15 +79,15 @@ EVERY_OPTION = {
         "optimizer": "lamb",
         "schedule": "cosine",
         "layer_decay": 0.8,
-        "accumulate": 4,
-        "keep": "best",
-        "early_stopping": 2,
+        "gradient_accumulation_steps": 4,
+        "restore_best": True,
+        "early_stopping_patience": 2,
         "learning_rate": 3e-2,
         "epochs": 8,
         "sampling": "balanced",
     },
     "adapters, reference Adam, inverse root, bfloat16, recomputed layers": {
-        "lora": 2,
+        "lora_rank": 2,
         "optimizer": "adam_reference",
         "schedule": "inverse_sqrt",
         "precision": "bfloat16",
@@ -120,7 +120,7 @@ def test_a_training_that_was_stopped_ends_with_the_weights_of_one_that_was_not(o
     theirs = values(whole.model)
     for path, value in values(resumed.model).items():
         np.testing.assert_array_equal(value, theirs[path], err_msg=path)
-    if chosen.early_stopping:
+    if chosen.early_stopping_patience:
         assert whole.kept_step < whole.steps < 8 * 3  # or it would show nothing of either option
     if chosen.tensorboard:
         assert events(tmp_path / "tensorboard" / "cut") == numbers(resumed.history)
@@ -136,7 +136,7 @@ def test_the_settings_reach_the_optimizer(tmp_path):
         return model
 
     options = {"optimizer": "adam_reference", "layer_decay": 0.5, "weight_decay": 0.0, "clip_norm": 1e6}
-    chosen = settings(epochs=1, warmup=0.0, learning_rate=1e-3, **options)
+    chosen = settings(epochs=1, warmup_ratio=0.0, learning_rate=1e-3, **options)
     before = trained_weights(with_large_gradients())
     result = train(with_large_gradients, TASK, chosen, rows(16), rows(4), checkpoint_folder=tmp_path)
     longest = {path: np.abs(value - before[path]).max() for path, value in trained_weights(result.model).items()}
@@ -151,7 +151,13 @@ def test_parts_of_a_batch_give_the_weights_of_the_whole(tmp_path):
     found = []
     for parts in (1, 4):
         chosen = settings(
-            epochs=1, batch_size=8, accumulate=parts, schedule="inverse_sqrt", warmup=0.0, buckets=(20,), learning_rate=1e-3
+            epochs=1,
+            batch_size=8,
+            gradient_accumulation_steps=parts,
+            schedule="inverse_sqrt",
+            warmup_ratio=0.0,
+            buckets=(20,),
+            learning_rate=1e-3,
         )
         result = train(build_without_noise, TASK, chosen, rows(22), rows(8), checkpoint_folder=tmp_path / str(parts))
         rates = [record["learning_rate"] for record in result.history if "loss" in record]
@@ -172,7 +178,7 @@ def test_parts_count_by_the_weights_of_their_rows():
         optimizer = Optimizer(
             model.trainable_variables, peak=1e-3, total_steps=9, warmup=0.0, weight_decay=0.01, clip_norm=1.0
         )
-        chosen = settings(batch_size=8, accumulate=parts)
+        chosen = settings(batch_size=8, gradient_accumulation_steps=parts)
         loss, _, tokens = step_function(join(), model, TASK, optimizer, data, chosen)(batch)
         found.append((float(loss), trained_weights(model)))
         assert int(tokens) == data.lengths[:7].sum()
@@ -207,11 +213,11 @@ def test_a_part_begins_when_the_one_before_is_through():
 
 
 def test_parts_have_to_be_equal():
-    with pytest.raises(ValueError, match="batch_size=8 cannot be worked through in 3 equal parts"):
-        TrainingConfig(batch_size=8, accumulate=3)
+    with pytest.raises(ValueError, match="batch_size=8 cannot be divided into 3 equal parts"):
+        TrainingConfig(batch_size=8, gradient_accumulation_steps=3)
 
 
-STOPPING = {"epochs": 12, "learning_rate": 3e-2, "buckets": (20,), "early_stopping": 3, "keep": "best"}
+STOPPING = {"epochs": 12, "learning_rate": 3e-2, "buckets": (20,), "early_stopping_patience": 3, "restore_best": True}
 
 
 @pytest.fixture(scope="module")
@@ -244,14 +250,14 @@ def test_a_stopped_training_that_is_taken_up_again_does_not_go_on(stopped):
     assert_close(values(again.model), values(result.model), atol=0, rtol=0)
 
 
-@pytest.mark.parametrize("option", [{"keep": "best"}, {"early_stopping": 1}], ids=str)
+@pytest.mark.parametrize("option", [{"restore_best": True}, {"early_stopping_patience": 1}], ids=str)
 def test_without_held_out_rows_there_is_no_best(option, tmp_path):
-    with pytest.raises(BertlineError, match="look at held-out rows, and none has a usable"):
+    with pytest.raises(BertlineError, match="need evaluation examples, and none has a usable"):
         train(build, TASK, settings(**option), rows(16), rows(0), checkpoint_folder=tmp_path)
 
 
 def test_adapters_leave_a_plain_model_that_differs_by_as_many_ranks(tmp_path):
-    chosen = settings(epochs=2, lora=2, buckets=(20,))
+    chosen = settings(epochs=2, lora_rank=2, buckets=(20,))
     result = train(build, TASK, chosen, rows(48), rows(16, seed=1), checkpoint_folder=tmp_path)
     before, after = values(build()), values(result.model)
     assert before.keys() == after.keys()

@@ -165,7 +165,7 @@ def test_a_task_that_writes_texts_has_an_encoder_for_them(tmp_path, monkeypatch,
     preprocessing = dataclasses.replace(task.preprocessing, label="text", features=features)
     task = dataclasses.replace(task, preprocessing=preprocessing)
     monkeypatch.setattr(transform, "get_task", lambda name: task)
-    text = TEXT.model_copy(update={"separate": separate})
+    text = TEXT.model_copy(update={"separate_vocabularies": separate})
     second = [*SPECIAL_PIECES, "rotten", "fresh"]
     graph, output, path = run(tmp_path, text, {"vocab.txt": VOCAB, **({"target_vocab.txt": second} if separate else {})})
     assert read_vocabulary(vocabulary_of(graph)) == VOCAB

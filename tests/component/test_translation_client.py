@@ -106,10 +106,10 @@ def test_both_clients_have_the_same_calls_and_answers(client, address):
 
 
 def test_a_call_that_the_model_does_not_know_names_the_one_that_it_does(client, address):
-    with pytest.raises(ServingError, match="no answer to classify; ask it by translate"):
+    with pytest.raises(ServingError, match="not a response to classify; use translate"):
         client.classify("a")
     with Client(address, "classes", timeout=60.0) as classes:
-        with pytest.raises(ServingError, match="no answer to translate; ask it by classify"):
+        with pytest.raises(ServingError, match="not a response to translate; use classify"):
             classes.translate("a")
         with pytest.raises(ServingError, match="sample"):
             classes.translate("a", sample=Sampling())
@@ -193,8 +193,8 @@ def test_a_file_is_found_by_the_column_of_the_training_files(folder, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["--sample", "--align"], "--align and --sample ask for different things"),
-        (["--n-best", "2", "--mask"], "--mask and --n-best ask for different things"),
+        (["--sample", "--align"], "--align and --sample exclude each other"),
+        (["--n-best", "2", "--mask"], "--mask and --n-best exclude each other"),
         (["--temperature", "0.5"], "--temperature goes with --sample"),
         (["--align", "--top-k", "3"], "--top-k goes with --sample"),
         (["--sample", "--temperature", "0"], "temperature is above 0"),
@@ -224,7 +224,7 @@ def test_a_model_of_an_unknown_task_is_refused_in_one_sentence(folder, tmp_path)
     (tmp_path / "saved_model.pb").touch()
     (tmp_path / "assets.extra" / "bertline.json").write_text('{"task": "summaries"}')
     code, output = predict("--model", str(tmp_path), "a")
-    assert code == 1 and "its task is summaries, of which this version of bertline knows nothing" in output
+    assert code == 1 and "its task is summaries, which this version of Bertline does not know" in output
 
 
 def test_mlflow_gets_a_table_of_translations_and_scores(folder):

@@ -44,9 +44,9 @@ def test_a_killed_training_ends_with_the_weights_of_one_that_was_not(tmp_path):
     rows, held_out = (corpus(part, part, given) for part in (some[:120], some[120:]))
     options = {
         "epochs": 4,
-        "average": 2,
-        "keep": "best",
-        "best_by": "bleu",
+        "average_epochs": 2,
+        "restore_best": True,
+        "monitor": "bleu",
         "label_smoothing": 0.1,
         "checkpoint_steps": 3,
         "batch_tokens": 400,
@@ -94,7 +94,7 @@ def test_the_mean_of_the_last_epochs_is_measured_and_kept(tmp_path):
         return [list(found) for found in weights], [v.numpy() for v in model.trainable_variables]
 
     (one, two, three), last = run("plain")
-    measured, exported = run("mean", average=2)
+    measured, exported = run("mean", average_epochs=2)
     for mine, its in zip(measured, (one, [*map(mean, one, two)], [*map(mean, two, three)]), strict=True):
         for a, b in zip(mine, its, strict=True):
             np.testing.assert_allclose(a, b, atol=1e-6)
@@ -113,7 +113,7 @@ def test_the_best_epoch_is_that_of_the_best_score(tmp_path):
     rows = corpus(some := texts(64), some, given)
     scores = iter([1.0, 5.0, 3.0, 4.0])
     result = train(
-        lambda: build(16), TASK, settings(epochs=4, keep="best", best_by="bleu"), rows, rows,
+        lambda: build(16), TASK, settings(epochs=4, restore_best=True, monitor="bleu"), rows, rows,
         checkpoint_folder=tmp_path / "run", score=lambda model: {"bleu": next(scores)},
     )  # fmt: skip
     assert result.kept_step == result.steps // 2
@@ -125,7 +125,7 @@ def test_parts_of_a_batch_by_tokens_give_the_gradients_of_the_whole(tmp_path):
     rows = corpus(some := texts(7), some, given)
     found = []
     for parts in (1, 3):
-        model, options = build(16), settings(accumulate=parts, clip_norm=1e9)
+        model, options = build(16), settings(gradient_accumulation_steps=parts, clip_norm=1e9)
         optimizer = Optimizer(
             model.trainable_variables, peak=1e-3, total_steps=10, warmup=0.0, weight_decay=0.0, clip_norm=1e9
         )

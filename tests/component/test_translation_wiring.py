@@ -41,7 +41,7 @@ def test_the_vocabulary_is_learned_from_what_is_written_too(steps):
 
 
 def test_the_trainer_is_told_how_translations_are_made_and_other_tasks_are_not(steps):
-    translation = TranslationConfig(beam=7)
+    translation = TranslationConfig(num_beams=7)
 
     def trainer(task: str) -> str:
         told = steps(task, translation=translation)["Trainer"]["custom_config"]
@@ -56,7 +56,7 @@ def test_a_change_of_the_partner_or_of_either_vocabulary_is_seen(steps, tmp_path
     (tmp_path / "train.de").write_text("ein Hund\n" * 5)
     assert steps()["Ingest"]["inputs"] != inputs
     vocabularies = {name: str(tmp_path / f"{name}.txt") for name in ("vocab", "target_vocab")}
-    text = TextConfig(separate=True, **vocabularies)
+    text = TextConfig(separate_vocabularies=True, **vocabularies)
     digests = set()
     for contents in (("a", "b"), ("c", "b"), ("a", "c")):
         for path, content in zip(vocabularies.values(), contents, strict=True):

@@ -115,37 +115,38 @@ def test_missing_labels_and_texts_are_counted_with_their_places():
     label, text = Data(train=rows, eval=balanced(40)).anomalies()
     assert label.split == text.split == "train"
     assert label.what == (
-        "missing label in 3 of 1,200 rows (0.25%); the first of 3 in all splits: train.csv:17, train.csv:102, train.csv:202"
+        "missing label in 3 of 1,200 examples (0.25%);"
+        " the first of 3 in all splits: train.csv:17, train.csv:102, train.csv:202"
     )
-    assert text.what == "empty text in 1 of 1,200 rows (0.08%); the first of 1 in all splits: train.csv:302"
+    assert text.what == "empty text in 1 of 1,200 examples (0.08%); the first of 1 in all splits: train.csv:302"
     assert "data.incomplete: quarantine" in label.remedy
 
 
 def test_a_split_without_any_label_is_told():
     (anomaly,) = Data(train=balanced(40), eval=[(SHORT, None)] * 3).anomalies()
     assert (anomaly.split, anomaly.feature) == ("eval", "label")
-    assert "missing label in 3 of 3 rows (100.00%)" in anomaly.what
+    assert "missing label in 3 of 3 examples (100.00%)" in anomaly.what
 
 
 def test_a_mistyped_class_is_told_with_the_nearest_right_one():
     named = DataConfig(train="train.csv", eval="eval.csv", labels=("positive", "negative"))
     rows = [(SHORT, label) for label in ["positive", "negative"] * 20 + ["postive"] * 2 + ["?"]]
     typo, other = Data(named, train=rows).anomalies()
-    assert typo.what == "class 'postive' in 2 of 43 rows is none of the known classes; the nearest is 'positive'"
-    assert other.what == "class '?' in 1 of 43 rows is none of the known classes; they are positive, negative"
+    assert typo.what == "class 'postive' in 2 of 43 examples is not a known class; the nearest is 'positive'"
+    assert other.what == "class '?' in 1 of 43 examples is not a known class; they are positive, negative"
     assert "data.labels" in typo.remedy
 
 
 def test_a_class_that_training_never_saw_is_told():
     (anomaly,) = Data(train=balanced(40), eval=[*balanced(10), (SHORT, "mixed")]).anomalies()
-    assert anomaly.split == "eval" and "class 'mixed' in 1 of 11 rows" in anomaly.what
+    assert anomaly.split == "eval" and "class 'mixed' in 1 of 11 examples" in anomaly.what
 
 
 def test_a_wrong_label_column_does_not_fill_the_screen():
     rows = [(SHORT, f"id-{number}") for number in range(100)]
     anomalies = Data(train=balanced(40), eval=rows).anomalies()
     assert len(anomalies) == 11
-    assert anomalies[-1].what == "90 further unknown classes in 90 rows"
+    assert anomalies[-1].what == "90 further unknown classes in 90 examples"
 
 
 def test_label_drift_names_the_class_that_moved_most():
@@ -153,7 +154,7 @@ def test_label_drift_names_the_class_that_moved_most():
     after = Data(train=[(SHORT, label) for label in ["a"] * 80 + ["b"] * 160 + ["c"] * 160])
     (anomaly,) = after.anomalies(since=before)
     assert anomaly.what == (
-        "the share of class 'a' moved from 50.0% to 20.0% since the last accepted run, by 0.300 where 0.1 is allowed"
+        "the fraction of class 'a' moved from 50.0% to 20.0% since the last accepted run, by 0.300 where 0.1 is allowed"
     )
     assert "validation.label_drift" in anomaly.remedy
 
@@ -167,7 +168,7 @@ def test_length_drift_is_told_in_words_of_text(clean):
 
 def test_drift_of_a_few_rows_says_that_it_may_be_chance(clean):
     (anomaly,) = Data(train=balanced(400), eval=[(text, "pos") for text, _ in balanced(40)]).anomalies(since=clean)
-    assert "with 40 rows it may be chance" in anomaly.what
+    assert "with 40 examples it may be chance" in anomaly.what
 
 
 def test_a_gap_in_the_baseline_is_no_anomaly(clean):
@@ -194,9 +195,9 @@ def test_missing_targets_are_told_once_with_their_places():
     rows = translated(400)
     rows[7] = (SHORT, None)
     (anomaly,) = Data(kind="text", train=rows, eval=translated(40)).anomalies()
-    assert anomaly.what == "missing target text in 1 of 400 rows (0.25%); the first of 1 in all splits: train.csv:9"
+    assert anomaly.what == "missing target text in 1 of 400 examples (0.25%); the first of 1 in all splits: train.csv:9"
     (anomaly,) = Data(kind="text", train=translated(40), eval=[(SHORT, None)] * 3).anomalies()
-    assert (anomaly.split, anomaly.feature) == ("eval", "label") and "in 3 of 3 rows" in anomaly.what
+    assert (anomaly.split, anomaly.feature) == ("eval", "label") and "in 3 of 3 examples" in anomaly.what
 
 
 def test_targets_drift_by_their_lengths_alone():

@@ -74,7 +74,7 @@ def test_repeated_letters_are_joined_without_loss(words):
 
 
 def test_texts_without_words_are_refused():
-    with pytest.raises(BertlineError, match="hold no word"):
+    with pytest.raises(BertlineError, match="contain no word"):
         learn_vocabulary({}, 100)
 
 
@@ -134,7 +134,7 @@ def test_a_learned_vocabulary_has_the_size_asked_for(tmp_path):
 
 
 def test_reserved_pieces_stand_after_the_special_ones_and_are_not_learned_from(tmp_path):
-    text = TextConfig(vocab_size=100, reading="huggingface", reserved=("[URL]", "[unused1]"))
+    text = TextConfig(vocab_size=100, tokenizer_variant="huggingface", reserved_tokens=("[URL]", "[unused1]"))
     path = run(tmp_path, text, [f"[URL] {sentence} [URL]" for sentence in SENTENCES] * 2)
     vocab = read_vocabulary(path)
     assert vocab[:7] == [*SPECIAL_PIECES, "[URL]", "[unused1]"]
@@ -145,7 +145,7 @@ def test_reserved_pieces_stand_after_the_special_ones_and_are_not_learned_from(t
 
 
 def test_cased_text_keeps_its_capitals_and_accents(tmp_path):
-    vocab = read_vocabulary(run(tmp_path, TextConfig(lower=False)))
+    vocab = read_vocabulary(run(tmp_path, TextConfig(lowercase=False)))
     assert {"The", "THE", "é"} <= set(vocab)
 
 
@@ -158,7 +158,7 @@ def test_a_given_vocabulary_is_taken_as_it_is(tmp_path):
 def test_a_faulty_given_vocabulary_stops_the_line(tmp_path):
     given_path = tmp_path / "given.txt"
     given_path.write_text("film\nfilm\n", encoding="utf-8")
-    with pytest.raises(BertlineError, match="given.txt, line 2: 'film' stands on line 1 too"):
+    with pytest.raises(BertlineError, match="given.txt, line 2: 'film' is on line 1 too"):
         run(tmp_path, TextConfig(vocab=str(given_path)))
 
 
@@ -169,14 +169,18 @@ BOTH = ("target_vocab.txt", "vocab.txt")
 
 
 def test_one_vocabulary_is_learned_from_both_languages(tmp_path):
-    vocab = read_vocabulary(run(tmp_path, TextConfig(lower=False), targets=TARGETS))
+    vocab = read_vocabulary(run(tmp_path, TextConfig(lowercase=False), targets=TARGETS))
     assert {"film", "Film", "der", "Größe"} <= set(vocab)
-    alone = read_vocabulary(run(tmp_path / "alone", TextConfig(lower=False, separate=True)))  # no task that writes
+    alone = read_vocabulary(
+        run(tmp_path / "alone", TextConfig(lowercase=False, separate_vocabularies=True))
+    )  # no task that writes
     assert "Größe" not in alone
 
 
 def test_each_language_has_a_vocabulary_of_its_own_if_asked_for(tmp_path):
-    path = run(tmp_path, TextConfig(lower=False, separate=True, vocab_size=120), targets=TARGETS, files=BOTH)
+    path = run(
+        tmp_path, TextConfig(lowercase=False, separate_vocabularies=True, vocab_size=120), targets=TARGETS, files=BOTH
+    )
     source, target = (read_vocabulary(str(tmp_path / "vocabulary" / name)) for name in ("vocab.txt", "target_vocab.txt"))
     assert source == read_vocabulary(path)
     assert "film" in source and "ß" not in source and "der" not in source
@@ -189,14 +193,14 @@ def test_either_of_two_vocabularies_can_be_given(tmp_path):
     given_path.write_text("\n".join([*SPECIAL_PIECES, "Hund"]), encoding="utf-8")
     given_one = [*SPECIAL_PIECES, "Hund"]
     for name, learned in (("vocab", "target_vocab.txt"), ("target_vocab", "vocab.txt")):
-        run(tmp_path / name, TextConfig(separate=True, **{name: str(given_path)}), targets=TARGETS, files=BOTH)
+        run(tmp_path / name, TextConfig(separate_vocabularies=True, **{name: str(given_path)}), targets=TARGETS, files=BOTH)
         assert read_vocabulary(str(tmp_path / name / "vocabulary" / f"{name}.txt")) == given_one
         assert len(read_vocabulary(str(tmp_path / name / "vocabulary" / learned))) > 20
 
 
 def test_targets_without_words_are_told_by_the_setting_that_names_them(tmp_path):
-    with pytest.raises(BertlineError, match="data.label: the training texts hold no word"):
-        run(tmp_path, TextConfig(separate=True), targets=[" "] * len(SENTENCES))
+    with pytest.raises(BertlineError, match="data.label: the training texts contain no word"):
+        run(tmp_path, TextConfig(separate_vocabularies=True), targets=[" "] * len(SENTENCES))
 
 
 def test_words_are_split_as_the_encoder_will_split_them(monkeypatch):
@@ -212,7 +216,7 @@ def test_words_are_split_as_the_encoder_will_split_them(monkeypatch):
 
     monkeypatch.setattr(component, "WordSplitter", Splitter)
     for joined in (True, False):
-        split = SplitIntoWords(TextConfig(joined=joined, reserved=("[URL]",)))
+        split = SplitIntoWords(TextConfig(preserve_whitespace=joined, reserved_tokens=("[URL]",)))
         split.setup()
         # A piece that is kept whole teaches nothing, also where it follows a word without a space.
         assert dict(split.process([b"any"])) == {b"a": 2, "\uffed,".encode(): 1}

@@ -32,17 +32,17 @@ def test_each_state_of_the_data_is_run_on_once(watched):
     assert nothing.exit_code == 1 and "with a number for {SPAN}" in nothing.output
     watched.arrive(1)
     first = watched.look()
-    assert first.exit_code == 0 and "1 file: running the line" in first.output and "pushed" in first.output
+    assert first.exit_code == 0 and "1 file: running the pipeline" in first.output and "pushed" in first.output
     assert "nothing new" in watched.look().output and len(watched.commands) == 1
     watched.arrive(2)
-    assert "2 files: running the line" in watched.look().output and len(watched.commands) == 2
+    assert "2 files: running the pipeline" in watched.look().output and len(watched.commands) == 2
     run = watched.commands[-1]
     assert run[1:4] == ["-m", "pipeline.cli", "run"] and "evaluation.must_beat=true" in run
 
 
 def test_a_refusal_and_a_failure_are_told_and_not_run_again(watched):
     watched.arrive(1)
-    for code, told in ((3, "refused; the model that is pushed stays"), (1, "failed (1)")):
+    for code, told in ((3, "refused; the pushed model is unchanged"), (1, "failed (1)")):
         watched.code = code
         watched.arrive(code)
         result = watched.look()

@@ -71,9 +71,9 @@ def make_line(folder, articles):
     config = {
         "name": "tiny",
         "task": "answering",
-        "data": {"path": "squad.json", "split": {"eval_share": 0.2}},
+        "data": {"path": "squad.json", "split": {"eval_fraction": 0.2}},
         "text": {"vocab_size": 300, "seq_len": 48},
-        "model": {"layers": 2, "hidden": 64, "heads": 4, "intermediate": 128, "dropout": 0.0},
+        "model": {"num_layers": 2, "hidden_dim": 64, "num_heads": 4, "intermediate_dim": 128, "dropout": 0.0},
         "training": {"epochs": 12, "batch_size": 16, "learning_rate": 0.002, "buckets": [16, 24, 32, 48]},
         "evaluation": {"thresholds": {"f1": 0.9}, "max_drop": 0.2},
         **ALONE,
@@ -200,7 +200,7 @@ def test_answers_that_do_not_stand_where_they_should_stop_the_line_with_their_qu
     bad = [question for question in articles[3]["paragraphs"][0]["qas"] if question["answers"]][0]
     bad["answers"][0]["answer_start"] += 1
     other = make_line(tmp_path, articles)
-    refused = other.run("--set", "data.max_bad_share=0")
+    refused = other.run("--set", "data.max_bad_fraction=0")
     assert refused.exit_code == 1
     assert f"question '{bad['id']}': its answer" in refused.output and "squad.json:" in refused.output
     assert not (other.workspace / "models").exists()

@@ -116,7 +116,7 @@ def test_what_is_looked_up_is_recorded_as_the_launcher_of_tfx_records_it(line):
 def test_from_runs_a_step_again_with_all_after_it_and_pushes_no_equal_model_twice(line):
     before = versions(line)
     assert line.run("--from", "Evaluator").exit_code == 0
-    assert line.steps_run() == ["Evaluator", "ServeCheck", "Pusher"] and reasons(line, "Pusher") == ["run again on demand"]
+    assert line.steps_run() == ["Evaluator", "ServeCheck", "Pusher"] and reasons(line, "Pusher") == ["run again on request"]
     assert versions(line) == before and line.summary["pushed_version"] == 1
     assert line.summary["newest_version"] == 2
 
@@ -125,7 +125,7 @@ def test_a_version_that_somebody_removed_is_pushed_again(line):
     assert line.run().exit_code == 0
     shutil.rmtree(line.workspace / "models" / "tiny" / "1")
     assert line.run().exit_code == 0
-    assert line.steps_run() == ["Pusher"] and reasons(line, "Pusher") == ["its last result is gone from the disk"]
+    assert line.steps_run() == ["Pusher"] and reasons(line, "Pusher") == ["its last result was deleted"]
     assert line.summary["pushed_version"] == 3  # numbers only rise
 
 
@@ -158,7 +158,7 @@ def test_a_changed_threshold_judges_again_but_does_not_train_again(line):
     assert result.exit_code == 3 and line.summary["blessed"] is False
     assert "Trainer" not in line.steps_run() and line.steps_run()[0] == "Evaluator"
     (reason,) = line.summary["reasons"]
-    assert "accuracy" in reason and "below its bound 1.5 on all rows" in reason
+    assert "accuracy" in reason and "below its threshold 1.5 on all examples" in reason
     assert line.summary["pushed_version"] is None
 
 
@@ -168,11 +168,11 @@ def test_a_model_that_is_not_served_well_is_refused_until_it_is(line):
     write_config(line.folder)
     assert line.run().exit_code == 0
     for first in (True, False):
-        result = line.run("--set", "serve_check.max_ms=0.000001")
+        result = line.run("--set", "serve_check.max_latency_ms=0.000001")
         assert result.exit_code == 3 and line.summary["blessed"] is False and line.summary["pushed_version"] is None
         assert line.steps_run() == ["ServeCheck", "Pusher"]
         (reason,) = line.summary["reasons"]
-        assert "above serve_check.max_ms 1e-06" in reason and reason in " ".join(result.output.split())
+        assert "above serve_check.max_latency_ms 1e-06" in reason and reason in " ".join(result.output.split())
         (why,) = reasons(line, "ServeCheck")
         assert "max_ms" in why if first else why == "it refused the last time"
     assert line.run().exit_code == 0 and line.summary["pushed_version"]
@@ -193,7 +193,7 @@ def test_the_file_for_tfxs_own_command_runs_the_same_line(line, monkeypatch):
     assert line.summary["status"] == "succeeded" and line.summary["mlflow_run_id"] != before
     assert line.steps_run() == []
     monkeypatch.setenv("BERTLINE_CONFIG", str(write_config(line.folder, seeds=[1, 2])))
-    with pytest.raises(BertlineError, match="TFX's own command runs the line once"):
+    with pytest.raises(BertlineError, match="TFX's command runs the pipeline once"):
         local_runner.main()
     write_config(line.folder)
 

@@ -65,7 +65,7 @@ def line(tmp_path_factory):
             "choices": endings,
             "label": "answer",
         },
-        model={"layers": 2, "hidden": 64, "heads": 4, "intermediate": 128, "dropout": 0.0},
+        model={"num_layers": 2, "hidden_dim": 64, "num_heads": 4, "intermediate_dim": 128, "dropout": 0.0},
         training={"epochs": 10, "learning_rate": 0.002, "buckets": [16, 24, 32, 40, 48, 64]},
         evaluation={"thresholds": {"accuracy": 0.9}, "slices": [], "length_slices": [12]},
         **ALONE,
@@ -155,8 +155,8 @@ def test_a_file_of_rows_with_any_number_of_endings_is_answered(line, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (("the most",), "row 1 has nothing to choose from; give --choice TEXT"),
-        (("the most", "--second", "b", "--choice", "c"), "the model reads one text, and row 1 has 2"),
+        (("the most",), "example 1 has none; give --choice TEXT"),
+        (("the most", "--second", "b", "--choice", "c"), "the model reads one text, and example 1 has 2"),
     ],
 )
 def test_a_question_that_does_not_fit_is_refused_in_one_sentence(line, arguments, part):

@@ -110,7 +110,7 @@ def test_mlflow_shows_config_curves_slices_and_confusion_matrix(finished_line):
     client = MlflowClient(f"sqlite:///{finished_line.workspace}/mlflow.db")
     run = client.get_run(summary["mlflow_run_id"])
     assert run.info.status == "FINISHED" and run.data.tags["blessed"] == "true" and run.data.tags["pushed_version"] == "1"
-    assert run.data.params["training.learning_rate"] == "0.005" and run.data.params["model.layers"] == "1"
+    assert run.data.params["training.learning_rate"] == "0.005" and run.data.params["model.num_layers"] == "1"
     losses = client.get_metric_history(run.info.run_id, "train/loss")
     assert [metric.step for metric in losses] == list(range(1, len(losses) + 1)) and len(losses) > 120
     assert len(client.get_metric_history(run.info.run_id, "train/learning_rate")) == len(losses)
@@ -127,7 +127,7 @@ def test_mlflow_shows_config_curves_slices_and_confusion_matrix(finished_line):
 
 def test_the_page_of_the_data_is_named_before_the_training_and_kept_with_the_run(finished_line):
     path, printed = finished_line.workspace / "pipelines" / "tiny" / "data.html", finished_line.printed
-    assert 0 < printed.index(str(path)) < printed.index("epoch 1: held-out loss")
+    assert 0 < printed.index(str(path)) < printed.index("epoch 1: evaluation loss")
     page = Read(path.read_text())
     texts, labels = raw_rows(finished_line, "train")
     assert page.row("good")[1].split()[0] == str(labels.count(b"good")) and page.row("for training")[1] == str(len(texts))
@@ -270,7 +270,7 @@ def test_predict_without_a_model_says_what_to_do(tmp_path):
     nothing = CliRunner().invoke(main, ["predict", "--workspace", str(tmp_path), "text"])
     assert nothing.exit_code == 1 and "`bertline run` does" in nothing.output
     wrong = CliRunner().invoke(main, ["predict", "--model", str(tmp_path), "text"])
-    assert wrong.exit_code == 1 and "there is no SavedModel here" in wrong.output
+    assert wrong.exit_code == 1 and "no SavedModel here" in wrong.output
 
 
 def test_lineage_leads_from_a_version_to_all_that_made_it(finished_line):

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.full
 THINGS = "cat dog fish bird cow 马 wolf bee frog naïve owl mouse".split()
 DEEDS = "meows barks swims sings moos 跑 howls hums leaps café hoots squeaks".split()
 FILLING = "the a of and 🎨".split()
-MODEL = {"layers": 2, "hidden": 64, "heads": 4, "intermediate": 128, "dropout": 0.0}
+MODEL = {"num_layers": 2, "hidden_dim": 64, "num_heads": 4, "intermediate_dim": 128, "dropout": 0.0}
 
 
 def phrase(chance, words):

@@ -46,7 +46,7 @@ def line(tmp_path_factory):
     line.config = write_config(
         line.folder,
         data={"path": "pairs.csv", "text": ["premise", "hypothesis"]},
-        model={"layers": 2, "hidden": 64, "heads": 4, "intermediate": 128, "dropout": 0.0},
+        model={"num_layers": 2, "hidden_dim": 64, "num_heads": 4, "intermediate_dim": 128, "dropout": 0.0},
         training={"epochs": 12, "learning_rate": 0.001},
         evaluation={"thresholds": {"accuracy": 0.93}, "slices": []},
         **ALONE,
@@ -105,8 +105,8 @@ def test_predict_takes_pairs_by_option_and_by_tab(line):
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (("one text",), "reads two texts, and row 1 has 1; give both as TEXT --second TEXT"),
-        (("--pairs", "a\tb", "no tab here"), "row 2 has 1"),
+        (("one text",), "reads two texts, and example 1 has 1; give both as TEXT --second TEXT"),
+        (("--pairs", "a\tb", "no tab here"), "example 2 has 1"),
         (("one", "two", "--second", "three"), "there are 2 of TEXTS and 1 of --second"),
     ],
 )
@@ -130,6 +130,6 @@ def test_a_task_over_one_text_refuses_two_before_anything_runs(line, tmp_path):
     other.config = write_config(
         tmp_path, task="pretraining", data={"text": ["text", "source"], "label": None}, evaluation=PERPLEXITY
     )
-    refused = other.run("--set", "text.reading=huggingface", "--set", "evaluation.thresholds={perplexity: 9}")
+    refused = other.run("--set", "text.tokenizer_variant=huggingface", "--set", "evaluation.thresholds={perplexity: 9}")
     assert refused.exit_code == 1
     assert "data.text: the task pretraining reads 1 text a row, and the config names 2" in refused.output

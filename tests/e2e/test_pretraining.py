@@ -46,7 +46,7 @@ CONFIG = {
             {"seq_len": 32, "epochs": 9, "batch_size": 32},
         ],
     },
-    "model": {"layers": 2, "hidden": 64, "heads": 4, "intermediate": 128, "dropout": 0.0},
+    "model": {"num_layers": 2, "hidden_dim": 64, "num_heads": 4, "intermediate_dim": 128, "dropout": 0.0},
     "training": {"learning_rate": 0.003, "buckets": [16, 32]},
     "evaluation": {"thresholds": {"mlm_accuracy": 0.95, "nsp_accuracy": 0.75, "perplexity": 1.5}, "length_slices": []},
 }
@@ -146,7 +146,7 @@ def test_a_fine_tuning_starts_from_the_recorded_run_by_one_line(pretrained, tmp_
     assert recorded.params["model.checkpoint"] == str(pushed / "assets.extra" / "encoder")
     # The handed-on vocabulary and reading are taken over with the weights.
     card = json.loads((tmp_path / "workspace" / "models" / "tiny" / "1" / "assets.extra" / "bertline.json").read_text())
-    assert card["text"]["reading"] == "huggingface"
+    assert card["text"]["tokenizer_variant"] == "huggingface"
     given = (pushed / "assets" / "vocab.txt").read_text()
     assert (tmp_path / "workspace" / "models" / "tiny" / "1" / "assets" / "vocab.txt").read_text() == given
     # The pushed folder by its path is the same start: nothing is trained again.

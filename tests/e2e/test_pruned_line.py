@@ -80,8 +80,8 @@ def test_sizes_speed_and_metrics_stand_in_mlflow_under_the_run_that_made_the_mod
 def test_a_look_at_other_rows_removes_nothing(report, line, finished_line):
     done = line.call("prune", "tiny", "--look", "--data", str(finished_line.folder / "reviews.csv"), "--rows", "40")
     assert done.exit_code == 0, done.output
-    assert "Importance of each head, by gradient" in done.output and "40 held-out rows" in done.output
-    assert "accuracy by the heads that are kept" in done.output and "The original and the pruned model" not in done.output
+    assert "Importance of each head, by gradient" in done.output and "40 evaluation examples" in done.output
+    assert "accuracy by heads kept" in done.output and "The original and the pruned model" not in done.output
     assert len(pushed_versions(line.workspace / "models" / "tiny")) == 2
 
 
@@ -109,4 +109,4 @@ def test_a_mistake_is_told_at_once(tmp_path):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "saved_model.pb").touch()
     assert "is no numbered version" in told(str(tmp_path / "model"), "--push")
-    assert "is there already; name another folder" in told(str(tmp_path / "model"), "--out", str(tmp_path))
+    assert "already exists; name another folder" in told(str(tmp_path / "model"), "--out", str(tmp_path))

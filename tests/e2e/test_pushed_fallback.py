@@ -30,7 +30,7 @@ def line(tmp_path_factory):
     write_csv(folder / "reviews.csv", list(reviews()))
     write_config(
         folder,
-        data={"split": {"eval_share": 0.25}},
+        data={"split": {"eval_fraction": 0.25}},
         training={"epochs": 1, "learning_rate": 1e-6},
         evaluation={"must_beat_baselines": True, "thresholds": {"accuracy": 0.8}},
     )
@@ -46,7 +46,7 @@ def test_tf_idf_is_pushed_served_and_told(line):
         summary["serve_check"]["blessed"] and summary["baselines"]["tf-idf"]["accuracy"] == summary["metrics"]["accuracy"]
     )
     assert f"model {SENTENCE}, no encoder (accuracy" in said and "of the encoder trained from scratch" in said
-    assert "--set model.checkpoint=FOLDER" in said and "begins with a pre-trained encoder of this language" in said
+    assert "--set model.checkpoint=FOLDER" in said and "start from a pre-trained encoder of this language" in said
     asked = line.call("predict", "真好看", "太无聊了", "--json")
     answers = [json.loads(row) for row in asked.output.splitlines() if row.startswith("{")]
     assert [answer["label"] for answer in answers] == ["好", "坏"] and f"note: the model is {SENTENCE}" in asked.output

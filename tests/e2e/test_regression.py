@@ -47,7 +47,7 @@ def line(tmp_path_factory):
         line.folder,
         task="regression",
         data={"path": "pairs.csv", "text": ["one", "other"], "label": "score"},
-        model={"layers": 2, "hidden": 64, "heads": 4, "intermediate": 128, "dropout": 0.0},
+        model={"num_layers": 2, "hidden_dim": 64, "num_heads": 4, "intermediate_dim": 128, "dropout": 0.0},
         training={"epochs": 12, "learning_rate": 0.001},
         evaluation={"thresholds": {"pearson": 0.9, "mean_squared_error": 0.6}, "slices": []},
         **UNSERVED,

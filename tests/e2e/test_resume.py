@@ -41,7 +41,7 @@ def test_a_killed_training_resumes_and_reaches_the_same_loss(tmp_path):
 
     resumed = killed.run()
     assert resumed.exit_code == 0, resumed.output
-    assert "went on from the checkpoint at step" in resumed.output
+    assert "resumed from the checkpoint at step" in resumed.output
     # What was done before is not done again.
     assert set(killed.steps_run()) == {"Trainer", "Evaluator", "Pusher"}
     assert not list(checkpoints.iterdir())

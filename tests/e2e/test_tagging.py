@@ -61,7 +61,7 @@ def line(tmp_path_factory):
         task="tagging",
         data={"path": "names.conll", "tags": "IOB2"},
         text={"seq_len": 24},
-        model={"layers": 2, "hidden": 64, "heads": 4, "intermediate": 128, "dropout": 0.0},
+        model={"num_layers": 2, "hidden_dim": 64, "num_heads": 4, "intermediate_dim": 128, "dropout": 0.0},
         training={"epochs": 14, "learning_rate": 0.002, "buckets": [16, 24]},
         evaluation={"thresholds": {"f1": 0.9, "accuracy": 0.9}, "slices": [], "length_slices": [20]},
         **UNSERVED,

@@ -55,7 +55,7 @@ def line(tmp_path_factory):
         **preset,
         "name": "tiny",
         "data": {"format": "parallel", "train": "train.en", "eval": "val.en", "text": "en", "label": "de"},
-        "training": {**preset["training"], "epochs": 14, "average": 2},
+        "training": {**preset["training"], "epochs": 14, "average_epochs": 2},
         "evaluation": {"thresholds": {"bleu": 60}, "max_drop": 0.5, "length_slices": [7]},
     }
     line.config.write_text(yaml.safe_dump(config, allow_unicode=True))
@@ -192,7 +192,7 @@ def test_two_vocabularies_are_two_files_of_the_model(line, tmp_path):
     other.config.write_text(line.config.read_text())
     quick = (
         "--set",
-        "text.separate=true",
+        "text.separate_vocabularies=true",
         "--set",
         "training.epochs=1",
         "--set",

@@ -33,4 +33,4 @@ def test_new_spans_are_run_on_once_and_only_what_is_better_is_pushed(tmp_path):
     better = verdict["metrics"]["accuracy"] > verdict["baseline_metrics"]["accuracy"]
     assert (code == 0) == better == verdict["blessed"] == (line.summary["pushed_version"] == 2)
     if not better:
-        assert any("of the model that is pushed now" in reason for reason in verdict["reasons"])
+        assert any("of the currently pushed model" in reason for reason in verdict["reasons"])

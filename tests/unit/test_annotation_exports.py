@@ -240,7 +240,7 @@ def test_of_prodigy_only_what_was_accepted_is_an_example(tmp_path):
 def test_of_prodigy_one_accepted_entity_says_nothing_of_the_other_words(tmp_path):
     row = {"text": "Ada wrote.", "spans": [{"start": 0, "end": 3, "label": "PER"}], "answer": "accept"}
     found = labels(lines(tmp_path, row, {**row, "_view_id": "ner"}), "tags", format="prodigy", label="spans")
-    assert found == [("B-PER", "O", "O"), "asked about one entity only (ner in Prodigy)"]
+    assert found == [("B-PER", "O", "O"), "annotated for one entity only (ner in Prodigy)"]
 
 
 def test_of_prodigy_choices_and_single_labels_are_classes(tmp_path):
@@ -274,7 +274,7 @@ def test_new_says_what_was_left_out_and_what_else_is_annotated(tmp_path):
     tasks = [task(annotated(span, (mood, other)[at % 2]), text=f"Ada wrote {at} letters.") for at in range(20)]
     path = studio(tmp_path, *tasks, task(chosen("good", was_cancelled=True)))
     text = write_config(str(path), str(tmp_path / "a.yaml"))
-    assert "20 rows of a.json, 1 more left out; 20 spans that begin or end inside a word" in text
+    assert "20 examples of a.json, 1 more left out; 20 spans that begin or end inside a word" in text
     assert "also annotated: mood" in text and "format: label-studio" in text
     assert describe(str(path), task="classification").task == "classification"
 

@@ -93,7 +93,7 @@ def test_an_inspection_of_half_precision_shows_full_precision_weights():
 
 
 def test_the_first_position_alone_cannot_be_inspected():
-    with pytest.raises(BertlineError, match="first_only leaves out states"):
+    with pytest.raises(BertlineError, match="first_only and everything exclude each other"):
         tiny()(TOKENS, first_only=True, everything=True)
 
 

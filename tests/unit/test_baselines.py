@@ -254,7 +254,7 @@ def judged(right_of_model, right_of_baseline, metric="accuracy", **told):
 
 def test_a_model_that_loses_to_a_baseline_is_told_by_how_much_and_what_to_try():
     (reason,) = judged(np.arange(100) < 13, np.arange(100) < 81)
-    assert "accuracy 0.1300 is below 0.8100 of the baseline tf-idf on the same 100 rows" in reason
+    assert "accuracy 0.1300 is below 0.8100 of the baseline tf-idf on the same 100 examples" in reason
     assert "standard error of the difference, 0.0" in reason and "paired bootstrap" in reason
     assert reason.endswith(
         "; try a checkpoint (model.checkpoint), more epochs (training.epochs), or push anyway with"

@@ -40,7 +40,7 @@ def test_show_tells_what_a_folder_holds(complete):
     assert found["heads"] == ["classifier"] and found["left_out"] == ["classifier.bias", "classifier.weight"]
     lines = dict(line.split(maxsplit=1) for line in command("show", complete).stdout.splitlines())
     assert lines["parameters"] == f"{count + 27:,}, of which 27 in heads, as F32"
-    assert lines["vocabulary"] == "30 rows, 5 pieces in its file" and lines["heads"] == "classifier"
+    assert lines["vocabulary"] == "30 embeddings, 5 tokens in its vocab.txt" and lines["heads"] == "classifier"
 
 
 def test_convert_keeps_weights_heads_labels_and_text(complete, tmp_path, tensors):
@@ -58,7 +58,7 @@ def test_convert_keeps_weights_heads_labels_and_text(complete, tmp_path, tensors
     assert_same(load_file(tmp_path / "back" / "model.safetensors"), held)
     assert load_size(tmp_path / "back") == load_size(complete)
     keras_too = command("convert", complete, tmp_path / "keras", "--to", "keras")
-    assert "no place for classifier.bias, classifier.weight" in keras_too.stdout and "no pooler" in keras_too.stdout
+    assert "cannot store classifier.bias, classifier.weight" in keras_too.stdout and "no pooler" in keras_too.stdout
     assert json.loads(command("show", tmp_path / "keras", "--json").stdout)["format"] == "keras"
 
 
@@ -67,7 +67,7 @@ def test_convert_writes_all_or_nothing(complete, tmp_path):
     (tmp_path / "full" / "mine.txt").write_text("mine")
     for target in ("full", "full/mine.txt"):
         done = command("convert", complete, tmp_path / target)
-        assert done.exit_code == 1 and "is there already and is not an empty folder" in done.stderr
+        assert done.exit_code == 1 and "already exists and is not an empty folder" in done.stderr
     assert os.listdir(tmp_path / "full") == ["mine.txt"]
     (tmp_path / "empty").mkdir()
     assert command("convert", complete, tmp_path / "empty").exit_code == 0

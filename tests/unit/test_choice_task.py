@@ -190,7 +190,7 @@ def test_a_column_of_lists_holds_as_many_choices_as_it_likes():
             CODAH.model_copy(update={"choices": "a"}),
             {"a": "not a list", "answer": "0"},
             NOT_A_LIST,
-            "column 'a' holds no list",
+            "column 'a' is not a list",
         ),
     ],
 )

@@ -104,7 +104,7 @@ def test_python_numbers_are_tensorflows_and_arrays_keep_their_type():
         fill_tensor(sent, as_array(value))
         assert sent.dtype == tf.make_tensor_proto(value).dtype
     assert as_array([2**40]).dtype == np.int64
-    with pytest.raises(TypeError, match="all rows of equal length"):
+    with pytest.raises(TypeError, match="all examples have equally many"):
         as_array([["a"], ["b", "c"]])
 
 
@@ -166,7 +166,9 @@ def test_messages_stay_below_the_bound_however_long_the_texts_are():
     asked = asking.predict({"text": texts})
     assert asked.rows == [2, 1, 3]
     assert max(len(request.SerializeToString()) for request in asked.requests) <= bound
-    with pytest.raises(ServingError, match="row 2 has 19,010 bytes, and a message has 20,000 at most") as refused:
+    with pytest.raises(
+        ServingError, match="example 2 has 19,010 bytes, above the limit of 20,000 for a message"
+    ) as refused:
         asking.predict({"text": [b"", b"x" * 19_000]})
     assert refused.value.code == "RESOURCE_EXHAUSTED"
 
@@ -182,7 +184,7 @@ def test_an_output_that_is_not_one_value_a_row_is_not_joined():
     replies = [MESSAGES["PredictResponse"](), MESSAGES["PredictResponse"]()]
     for reply in replies:
         fill_tensor(reply.outputs["mean"], as_array(0.5))
-    with pytest.raises(ServingError, match="mean has the shape .*not one value for each of 1 rows"):
+    with pytest.raises(ServingError, match="mean has the shape .*not one value for each of 1 examples"):
         asking.answers(asking.predict({"text": ["a", "b"]}), replies)
 
 
@@ -214,15 +216,15 @@ def test_every_call_has_a_deadline(seconds):
 @pytest.mark.parametrize(
     ("code", "details", "part"),
     [
-        ("UNAVAILABLE", "failed to connect to all addresses", "nothing answers there .*start the server"),
-        ("UNAVAILABLE", "Ssl handshake failed: SSL_ERROR_SSL", "no secure connection came about"),
-        ("UNAVAILABLE", "Trying to connect an http1.x server", "no port of gRPC"),
-        ("UNAVAILABLE", "The batch scheduling queue to which this task was submitted is full", "too much to do"),
-        ("DEADLINE_EXCEEDED", "", r"no answer within 2\.5 s .*allow more time"),
+        ("UNAVAILABLE", "failed to connect to all addresses", "no server responds .*start the server"),
+        ("UNAVAILABLE", "Ssl handshake failed: SSL_ERROR_SSL", "no secure connection"),
+        ("UNAVAILABLE", "Trying to connect an http1.x server", "not a gRPC port"),
+        ("UNAVAILABLE", "The batch scheduling queue to which this task was submitted is full", "overloaded"),
+        ("DEADLINE_EXCEEDED", "", r"no response within 2\.5 s .*allow more time"),
         ("NOT_FOUND", "Servable not found for request: Latest(reviews)", "no such model .*'reviews'"),
         ("INVALID_ARGUMENT", "Task size 64 is larger than maximum input batch size 32", "set max_batch to 32"),
         ("RESOURCE_EXHAUSTED", "Received message larger than max (9 vs. 4)", "max_message_bytes"),
-        ("UNIMPLEMENTED", "Method not found!", "no TensorFlow Serving"),
+        ("UNIMPLEMENTED", "Method not found!", "not a TensorFlow Serving server"),
         ("FAILED_PRECONDITION", 'Serving signature key "s" not found.', 'FAILED_PRECONDITION: .*key "s" not found'),
     ],
 )
@@ -235,7 +237,7 @@ def test_a_failure_says_where_what_and_what_to_do(code, details, part):
 
 def test_a_version_that_is_not_there_is_told_with_those_that_are():
     error = explained("NOT_FOUND", "Specific(reviews, 7)", Place("h:1", "reviews", version=7), 1.0, versions=[3, 4])
-    assert "h:1, model reviews version 7: there is no such version" in str(error) and "it has 3, 4" in str(error)
+    assert "h:1, model reviews version 7: no such version" in str(error) and "it has 3, 4" in str(error)
 
 
 @pytest.mark.parametrize("address", ["localhost", "http://localhost:8501", ":8500", "localhost:0", "::1:8500", "host:x"])
@@ -320,10 +322,10 @@ def test_a_foreign_or_ambiguous_signature_is_told_and_not_guessed(signatures):
     text = {"text": TensorSpec("string", (None,))}
     classified = signatures["classification", ("text",), "serving_default"]
     for inputs, outputs, part in [
-        (text, {"logits": TensorSpec("float32", (None, 2))}, "takes text and gives logits, which is none"),
-        ({"ids": TensorSpec("int64", (None, None))}, classified.outputs, "none of a task"),
-        ({"text": TensorSpec("int64", (None,))}, classified.outputs, "none of a task"),
-        ({"text": TensorSpec("string", (None, None))}, classified.outputs, "none of a task"),
+        (text, {"logits": TensorSpec("float32", (None, 2))}, "takes text and gives logits, which belongs to no task"),
+        ({"ids": TensorSpec("int64", (None, None))}, classified.outputs, "no task of Bertline"),
+        ({"text": TensorSpec("int64", (None,))}, classified.outputs, "no task of Bertline"),
+        ({"text": TensorSpec("string", (None, None))}, classified.outputs, "no task of Bertline"),
         (text, {**classified.outputs, "labels": TensorSpec("string", None)}, "may be classification or multilabel"),
     ]:
         with pytest.raises(UnknownKindError, match=part):
@@ -342,7 +344,7 @@ def test_translations_are_told_by_their_signatures_and_drawn_ones_by_their_numbe
     assert kind_of(Signature({**text, **numbers}, drawn)) is SAMPLED
     assert kind_of(Signature(text, dict.fromkeys(ALIGNED.outputs, TensorSpec("string", None)))) is ALIGNED
     for inputs in (text, {**text, "seed": numbers["seed"]}, {**text, **numbers, "seed": TensorSpec("int32", (None,))}):
-        with pytest.raises(UnknownKindError, match="none of a task"):
+        with pytest.raises(UnknownKindError, match="no task of Bertline"):
             kind_of(Signature(inputs, drawn))
 
 
@@ -387,9 +389,9 @@ def test_metadata_and_status_are_read_from_the_real_messages():
 def test_a_call_that_does_not_fit_the_model_names_the_one_that_does():
     rows = ASKING.rows(Answers({"value": np.array([1.5, 2.5], np.float32)}, 3), 2)
     assert ASKING.read(rows, answers.NUMBER) == [answers.Number(1.5, version=3), answers.Number(2.5, version=3)]
-    with pytest.raises(ServingError, match="gives value, which is no answer to classify; ask it by regress"):
+    with pytest.raises(ServingError, match="returns value, which is not a response to classify; use regress"):
         ASKING.read(rows, answers.CLASSIFIED)
-    with pytest.raises(ServingError, match="not one value for each of 3 rows"):
+    with pytest.raises(ServingError, match="not one value for each of 3 examples"):
         ASKING.rows(Answers({"value": np.zeros(2)}), 3)
 
 

@@ -48,7 +48,7 @@ def test_a_loss_that_is_not_finite_is_flagged():
 
 def test_one_answer_for_everything_is_flagged():
     (reason,) = reasons(sound(confusion=[[0, 30], [0, 70]]))
-    assert reason == "100.0% of the answers are one class, and at most 70.0% of the held-out labels"
+    assert reason == "100.0% of the predictions are one class, but at most 70.0% of the evaluation labels"
     assert reasons(sound(confusion=[[2, 28], [0, 70]])) == []  # two answers in a hundred are others
 
 

@@ -48,7 +48,7 @@ def test_a_config_of_eight_lines_is_enough(write, tmp_path):
     config = load(write(MINIMAL))
     assert config.data.path == str(tmp_path / "tickets.csv")
     assert config.training.learning_rate == 5e-4  # from scratch
-    assert config.model.layers == 2 and config.model.intermediate == 512
+    assert config.model.num_layers == 2 and config.model.intermediate_dim == 512
     assert config.push_path == tmp_path / "workspace" / "models" / "tickets"
 
 
@@ -70,7 +70,7 @@ def test_answering_reads_squads_files_split_by_article(write):
 
 @pytest.mark.parametrize("piece", ["URL", "[U RL]", "[]", "[URL", "[[A]]"])
 def test_a_reserved_piece_without_brackets_is_refused(write, piece):
-    message = refusal(write(MINIMAL), [f'text.reserved=["{piece}"]'])
+    message = refusal(write(MINIMAL), [f'text.reserved_tokens=["{piece}"]'])
     assert f"{piece!r} is not letters, digits, - and _ in brackets" in message
 
 
@@ -126,8 +126,10 @@ def test_set_changes_one_setting_and_refuses_nonsense(write):
 
 def test_a_checkpoint_brings_its_vocabulary_case_and_sizes():
     config = load("reviews")
-    assert config.text.vocab.endswith("vocab.txt") and config.text.lower and config.text.reading == "huggingface"
-    assert "a checkpoint has its own sizes; leave out layers" in refusal("reviews", ["model.layers=3"])
+    assert (
+        config.text.vocab.endswith("vocab.txt") and config.text.lowercase and config.text.tokenizer_variant == "huggingface"
+    )
+    assert "a checkpoint has its own sizes; leave out num_layers" in refusal("reviews", ["model.num_layers=3"])
 
 
 def test_what_the_user_says_of_the_text_stands_above_what_the_checkpoint_says(write, tmp_path):
@@ -136,9 +138,9 @@ def test_what_the_user_says_of_the_text_stands_above_what_the_checkpoint_says(wr
         path.touch()
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": false, "strip_accents": false}')
     cased = write(MINIMAL + "model: {checkpoint: encoder}\n")
-    assert (load(cased).text.lower, load(cased).text.strip_accents) == (False, False)
-    mine = {"lower": True, "strip_accents": True, "reading": "original", "vocab": str(tmp_path / "mine.txt")}
-    chosen = load(write(MINIMAL + f"model: {{checkpoint: encoder}}\ntext: {json.dumps(mine)}\n"), ["text.lower=true"])
+    assert (load(cased).text.lowercase, load(cased).text.strip_accents) == (False, False)
+    mine = {"lowercase": True, "strip_accents": True, "tokenizer_variant": "original", "vocab": str(tmp_path / "mine.txt")}
+    chosen = load(write(MINIMAL + f"model: {{checkpoint: encoder}}\ntext: {json.dumps(mine)}\n"), ["text.lowercase=true"])
     assert chosen.text.model_dump(include=set(mine)) == mine
 
 
@@ -209,7 +211,7 @@ def test_phases_decide_how_long_a_text_may_be(write):
         ("pretraining.phases=[{seq_len: 256}, {seq_len: 64}]", "their seq_len must rise"),
         ("pretraining.phases=[{seq_len: 1024}]", "less than or equal to 512"),
         ("pretraining.phases=[{seq_len: 64, epoch: 2}]", "epoch"),
-        ("training.accumulate=32", "batch_size=16 cannot be worked through in 32 equal parts"),
+        ("training.gradient_accumulation_steps=32", "batch_size=16 cannot be divided into 32 equal parts"),
     ],
 )
 def test_phases_that_cannot_be_are_refused(write, override, expected):
@@ -221,7 +223,7 @@ def test_phases_that_cannot_be_are_refused(write, override, expected):
     [
         (("{accuracy: 0.8}", "\n    acuracy: 0.8"), 9, "evaluation.thresholds.acuracy: the task classification"),
         (("{accuracy: 0.8}", "{accuracy: 0.8}\n  slice_thresholds: {acuracy: 0.5}"), 9, "slice_thresholds.acuracy"),
-        (("evaluation:", "training: {best_by: acuracy}\nevaluation:"), 7, "training.best_by"),
+        (("evaluation:", "training: {monitor: acuracy}\nevaluation:"), 7, "training.monitor"),
     ],
 )
 def test_a_misspelt_metric_is_named_with_its_line_and_the_nearest_one(write, change, line, nearest):
@@ -241,7 +243,7 @@ def test_data_in_the_place_of_a_config_is_told_of_the_command_that_writes_one(tm
         (tmp_path / name).mkdir()
     else:
         (tmp_path / name).write_text('{"data": []}')
-    assert f"and no config; `bertline new {tmp_path / name}` looks at it" in refusal(str(tmp_path / name))
+    assert f"not a config; `bertline new {tmp_path / name}` writes one" in refusal(str(tmp_path / name))
 
 
 def test_a_config_may_be_json(write, tmp_path):

@@ -199,7 +199,7 @@ def test_metrics_are_where_the_file_says(write):
     assert read_monitoring(write('prometheus_config { enable: true path: "/metrics" }')) == "/metrics"
     assert read_monitoring(write('prometheus_config { path: "/metrics" }')) is None
     assert read_monitoring(write("")) is None
-    with pytest.raises(BertlineError, match='line 1: the path of a URL begins with a slash; write path: "/metrics"'):
+    with pytest.raises(BertlineError, match='line 1: the path of a URL starts with a slash; write path: "/metrics"'):
         read_monitoring(write('prometheus_config { enable: true path: "metrics" }'))
 
 

@@ -169,7 +169,7 @@ def test_a_row_whose_tags_do_not_fit_is_bad():
     for text, label, settings, reason in (
         ("Ada wrote", "B-PER", {}, "2 words and 1 tags; each word has one tag"),
         ("Ada wrote", "PER O", {}, "'PER' is no tag"),
-        ("Ada wrote", "O I-PER", {"tags": "IOB2"}, "'I-PER' cannot follow 'O' in IOB2"),
+        ("Ada wrote", "O I-PER", {"tag_scheme": "IOB2"}, "'I-PER' cannot follow 'O' in IOB2"),
     ):
         bad = sorted_row(text, label, **settings)
         assert isinstance(bad, BadRow) and bad.kind == WRONG_TAGS and bad.line == 3 and bad.reason.startswith(reason)

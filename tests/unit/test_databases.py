@@ -57,12 +57,12 @@ def test_rows_of_a_query_are_rows_with_texts(url):
 @pytest.mark.parametrize(
     "query, message",
     [
-        ("DELETE FROM tickets", "begins with SELECT or WITH"),
+        ("DELETE FROM tickets", "begin with SELECT or WITH"),
         ("WITH a AS (SELECT 1) DELETE FROM tickets", "readonly|read-only"),
         ("SELECT gone FROM tickets", "no such column: gone"),
         ("SELECT body, body FROM tickets", "two columns are named 'body'"),
         ("SELECT body AS text FROM tickets", "there is no column 'label'"),
-        ("SELECT body AS text, queue AS label FROM tickets WHERE 0", "no rows"),
+        ("SELECT body AS text, queue AS label FROM tickets WHERE 0", "no examples"),
     ],
 )
 def test_what_is_no_query_for_rows_is_refused_and_changes_nothing(url, query, message):
@@ -131,7 +131,7 @@ def test_the_password_of_the_environment_reaches_the_driver_and_no_message(monke
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"path": "postgresql://host/x"}, "say it in `query`"),
+        ({"path": "postgresql://host/x"}, "set `query`"),
         ({"path": "a.csv", "query": "SELECT 1"}, "the address of one database"),
         ({"path": "sqlite:///a.db", "query": "SELECT 1", "format": "csv"}, "leave out `format`"),
         ({"path": "sqlite:///a.db", "query": "SELECT 1", "test": "a.csv"}, "no files beside it"),
@@ -145,7 +145,7 @@ def test_a_query_and_an_address_go_together(settings, message):
 def test_new_writes_a_config_for_a_query_that_the_pipeline_takes(url, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = write_config("sqlite:///tickets.db", str(tmp_path / "a" / "tickets.yaml"), query=QUERY)
-    assert text.startswith("# Guessed from 40 rows of tickets.db") and "name: tickets" in text
+    assert text.startswith("# Inferred from 40 examples of tickets.db") and "name: tickets" in text
     config = load(str(tmp_path / "a" / "tickets.yaml"))
     assert (config.task, config.data.path, config.data.query) == ("classification", url, QUERY)
     check_inputs(config.data)

@@ -24,15 +24,15 @@ def test_the_rows_to_test_and_what_the_model_reaches_on_them_are_shown():
     test = {"f1": {"value": 0.75, "low": 0.5, "high": 1.0}}
     summary = Summary(name="x", task="classification", metrics={"f1": 0.8}, test=test, rows={"read": 9, "test": 4})
     lines = [" ".join(line.split()) for line in shown(summary)]
-    assert "test f1 0.7500 (0.5000 to 1.0000)" in lines and any("0 held out, 4 to test," in line for line in lines)
+    assert "test f1 0.7500 (0.5000 to 1.0000)" in lines and any("0 for evaluation, 4 for test," in line for line in lines)
 
 
 def test_of_many_classes_the_worst_are_shown_and_the_rest_is_counted():
     classes = {f"a class with a rather long name {number:02}": scores(number / 100) for number in range(76, -1, -1)}
     lines = [line for line in shown_of(classes) if "  class " in line]
     assert len(lines) == 5 and [line.split("name ")[1][:2] for line in lines[:5]] == ["00", "01", "02", "03", "04"]
-    assert "f1 0.0000  on 20 rows" in lines[0]
-    assert "72 more, of a higher f1, in the report: bertline report --last" in " ".join(" ".join(shown_of(classes)).split())
+    assert "f1 0.0000  on 20 examples" in lines[0]
+    assert "72 more with a higher f1; see bertline report --last" in " ".join(" ".join(shown_of(classes)).split())
 
 
 def test_classes_without_evaluation_examples_take_no_place_among_the_worst():
@@ -41,7 +41,7 @@ def test_classes_without_evaluation_examples_take_no_place_among_the_worst():
     lines = shown_of({**unmeasured, **{f"frequent {number}": scores(number / 10) for number in range(7)}})
     assert [line.split()[2] for line in lines if "  class " in line] == ["0", "1", "2", "3", "4"]
     told = " ".join(" ".join(lines).split())
-    assert "class rare" not in told and "2 more, of a higher f1" in told and "9 without evaluation examples" in told
+    assert "class rare" not in told and "2 more with a higher f1" in told and "9 without evaluation examples" in told
 
 
 def shown_of(classes):

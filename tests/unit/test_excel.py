@@ -78,7 +78,7 @@ def test_an_error_of_a_formula_costs_its_row_alone(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "rows, message", [([], "the sheet is empty"), ([("a", "a")], "two columns are named 'a'"), ([HEADER], "no rows")]
+    "rows, message", [([], "the sheet is empty"), ([("a", "a")], "two columns are named 'a'"), ([HEADER], "no examples")]
 )
 def test_a_sheet_that_is_no_table_is_told_of(tmp_path, rows, message):
     with pytest.raises(BertlineError, match=message):

@@ -254,7 +254,7 @@ def test_both_ends_of_another_part_of_the_text_can_be_explained(explained):
         "no answer, by its start",
         "no answer, by its end",
     ]
-    with pytest.raises(BertlineError, match="the text does not hold it"):
+    with pytest.raises(BertlineError, match="the text does not contain it"):
         explainer.explain(texts, label="elsewhere")
 
 

@@ -28,7 +28,7 @@ def compared(tmp_path, monkeypatch):
     [
         ({}, ["macro_f1", "accuracy"]),
         ({"training.epochs": 3}, ["macro_f1", "accuracy"]),
-        ({"training.best_by": "loss"}, ["loss"]),
+        ({"training.monitor": "loss"}, ["loss"]),
         ({"task": "multilabel", "evaluation.thresholds": "{micro_f1: 0.5}"}, ["micro_f1"]),
         ({"training.fallback": "never"}, []),
         ({"evaluation.must_beat_baselines": "false"}, []),

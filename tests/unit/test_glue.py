@@ -105,9 +105,9 @@ def test_lines_of_the_sts_benchmark_may_name_their_sources(tmp_path):
 
 
 def test_what_the_config_says_stands_above_the_layout(tmp_path):
-    more = ["name: mine", "data: {folder: files, max_bad_share: 0.5}", "evaluation: {thresholds: {accuracy: 0.9}}"]
+    more = ["name: mine", "data: {folder: files, max_bad_fraction: 0.5}", "evaluation: {thresholds: {accuracy: 0.9}}"]
     config = load_glue(tmp_path, "cola", *more)
-    assert config.name == "mine" and config.data.max_bad_share == 0.5
+    assert config.name == "mine" and config.data.max_bad_fraction == 0.5
     assert config.evaluation.thresholds == {"accuracy": 0.9}
     assert config.data.train == str(tmp_path / "files" / "train.tsv")
 

@@ -105,7 +105,7 @@ def test_ablation_is_what_the_metric_loses_without_each_head():
     np.testing.assert_array_equal(by_ablation(lambda mask: -score(mask), size, "lower"), [[0.25, -0.125], [0.5, np.nan]])
     without = by_ablation(lambda mask: float("nan") if mask[0, 0] == 0 else 0.5, size, "higher")
     assert without[0].tolist() == [0.5, 0.0]
-    with pytest.raises(BertlineError, match="has no value on these rows"):
+    with pytest.raises(BertlineError, match="is undefined on these examples"):
         by_ablation(lambda mask: float("nan"), size, "higher")
 
 

@@ -46,7 +46,7 @@ print([name for name in sys.modules if name.split(".")[0] in ("tensorflow", "tfx
 
 
 def test_a_file_that_is_missing_or_of_others_is_told(tmp_path):
-    with pytest.raises(BertlineError, match="Run the line again"):
+    with pytest.raises(BertlineError, match="Run the pipeline again"):
         HeldOutRows.read(tmp_path)
     pq.write_table(pa.table({"id": ["a"]}), tmp_path / FILE_NAME)
     with pytest.raises(BertlineError, match="not written by an Evaluator"):

@@ -27,7 +27,7 @@ from pipeline.config_file import load
 from pipeline.errors import BertlineError
 try:
     config = load(sys.argv[1])
-    print(json.dumps([config.model.checkpoint, config.text.vocab, config.text.lower]))
+    print(json.dumps([config.model.checkpoint, config.text.vocab, config.text.lowercase]))
 except BertlineError as error:
     print(json.dumps([str(error)]))
 """
@@ -114,4 +114,4 @@ def test_a_preset_brings_its_vocabulary_and_the_case_of_its_texts(tmp_path):
         (tmp_path / name).write_text("{}")
     assert vocabulary_in(tmp_path) == words and checkpoint_text(tmp_path) == {}
     (tmp_path / "tokenizer.json").write_text(json.dumps({"class_name": "BertTokenizer", "config": {"lowercase": False}}))
-    assert checkpoint_text(tmp_path) == {"lower": False}
+    assert checkpoint_text(tmp_path) == {"lowercase": False}

@@ -274,7 +274,7 @@ def test_a_batch_of_windows_is_worked_through_in_equal_parts_on_each_device():
     ):  # fmt: skip
         parts = parts_of_windows(batch_size, windows, seq_len, replicas)
         assert batch_size % (parts * replicas) == 0 or parts == 1
-        TrainingConfig(batch_size=batch_size, accumulate=parts)
+        TrainingConfig(batch_size=batch_size, gradient_accumulation_steps=parts)
     assert (parts_of_windows(32, 8, 128, 1), parts_of_windows(48, 5, 128, 4), parts_of_windows(2, 64, 512, 1)) == (8, 4, 2)
     assert parts_of_windows(16, 8, 512, 1) == 16, "of a window of 512 tokens fewer fit into memory"
 

@@ -71,5 +71,7 @@ def test_a_merged_kernel_is_the_kernel_and_the_scaled_product():
 
 
 def test_a_rank_above_the_hidden_size_is_refused():
-    with pytest.raises(BertlineError, match="training.lora=9 is wider than the encoder itself, whose hidden size is 8"):
+    with pytest.raises(
+        BertlineError, match="training.lora_rank=9 is wider than the encoder itself, whose hidden size is 8"
+    ):
         lora.adapt(build(), rank=9, alpha=1.0, seed=0)

@@ -55,7 +55,7 @@ def test_a_run_that_fills_the_disk_ends_in_a_sentence_and_names_the_log(tmp_path
     with pytest.raises(BertlineError) as error, stage(config, as_json=True) as at, at.working():
         fill()
     told = str(error.value)
-    assert "the disk is full" in told and "The same command then goes on" in told and str(at.log) in told
+    assert "the disk is full" in told and "The same command then resumes" in told and str(at.log) in told
     assert "Traceback" in at.log.read_text()
 
 

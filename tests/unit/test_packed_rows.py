@@ -81,7 +81,7 @@ class FakeText:
 
 
 def loss_and_gradients(model, corpus, static):
-    context = Context(FakeText, LABELS, PretrainingConfig(static=static))
+    context = Context(FakeText, LABELS, PretrainingConfig(static_masking=static))
     rows = replace(corpus, prepare=TASK.preprocessing.prepare(context, True))
     (batch,) = batches(rows, [Batch(np.arange(len(rows)), 20, 7)], len(rows) + 2)  # with rows that fill up
     with tf.GradientTape() as tape:

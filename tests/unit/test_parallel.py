@@ -108,7 +108,7 @@ def test_different_numbers_of_lines_stop_the_line_whatever_is_allowed(tmp_path, 
     assert len(rows) == 3 and last.kind == UNREADABLE
     for part in (ended, "has 5: the former ends before line 4"):
         assert part in last.reason
-    tally, data = Tally(), parallel(folder / "train.en", max_bad_share=1.0)
+    tally, data = Tally(), parallel(folder / "train.en", max_bad_fraction=1.0)
     for row in (*rows, last):
         tally.add(row, row if isinstance(row, BadRow) else sort_row(row, data, "train", (), "text"))
     with pytest.raises(BertlineError, match="shifts all that follow"):
@@ -120,7 +120,7 @@ def test_an_empty_file_beside_a_full_one_is_told_before_anything_starts(tmp_path
     with pytest.raises(BertlineError, match="train.en has 0 lines and .*train.de has 2"):
         check_inputs(parallel(folder / "train.en"))
     written(tmp_path, train_de="")
-    with pytest.raises(BertlineError, match="no rows"):
+    with pytest.raises(BertlineError, match="no examples"):
         check_inputs(parallel(folder / "train.en"))
 
 

@@ -115,7 +115,7 @@ def test_a_plain_line_is_a_text_and_an_empty_one_too(tmp_path):
     ("name", "text", "found", "part"),
     [
         ("in.jsonl", '{"text": "a"}\n{"text": \n', ONE, "in.jsonl:2: not valid JSON"),
-        ("in.jsonl", '{"text": "a"}\n{"txt": "b"}\n', ONE, "in.jsonl:2: there is no 'text'"),
+        ("in.jsonl", '{"text": "a"}\n{"txt": "b"}\n', ONE, "in.jsonl:2: 'text' is missing"),
         ("in.jsonl", '{"text": "a"}\n{"text": ["b"]}\n', ONE, "in.jsonl:2: column 'text' holds a list"),
         ("in.jsonl", '{"texts": "a"}\n', ONE, "no column 'text', nor 'body' as in the training files"),
         ("in.jsonl", '["a"]\n', ONE, "in.jsonl:1: a list, not an object"),
@@ -149,8 +149,8 @@ def test_a_file_that_breaks_off_is_told_before_a_model_is_loaded(tmp_path):
     ("path", "out", "part"),
     [
         ("none.jsonl", "out.jsonl", "no such file"),
-        (".", "out.jsonl", "is no plain file"),
-        ("in.jsonl", "in.jsonl", "--out names the file that is read"),
+        (".", "out.jsonl", "is not a regular file"),
+        ("in.jsonl", "in.jsonl", "--out is the input file"),
         ("in.jsonl", "no/out.jsonl", "there is no folder"),
         ("in.jsonl", ".", "is a folder"),
     ],
@@ -208,7 +208,7 @@ def test_choices_are_a_list_or_the_columns_of_the_training_files(tmp_path, name,
     first, second = (texts for _, texts in asked(path, chooses))
     assert first == {"text": b"He", "choices": [b"ran", b"sat", b"ate"]}
     assert second == {"text": b"We", "choices": [b"a", b"b"]}
-    for broken, part in (('"He", "choices": []', "nothing to choose from"), ('"He", "choices": "ran"', "holds no list")):
+    for broken, part in (('"He", "choices": []', "no choices"), ('"He", "choices": "ran"', "is not a list")):
         path = write(tmp_path, "broken.jsonl", f'{{"text": {broken}}}')
         with pytest.raises(BertlineError, match=f"broken.jsonl:1: .*{part}"):
             asked(path, chooses)

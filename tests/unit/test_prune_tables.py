@@ -56,9 +56,9 @@ def test_every_number_is_there_without_colours():
     assert "0 .25x .50 –" in text and "1 1.00 .10x .75" in text
     assert "0 +1.2x -0.4 –" in text and "1 +25.0 +0.0x +50.0" in text
     assert "60% 3 0.5000" in text and "20% 1 undefined" in text
-    assert "heads 5 3" in text and "bytes 4,000,000 3,000,000 0.75×" in text and "rows/second 100.0 125.0 1.25×" in text
+    assert "heads 5 3" in text and "bytes 4,000,000 3,000,000 0.75×" in text and "examples/second 100.0 125.0 1.25×" in text
     assert "accuracy 0.7500 0.5000 -0.2500 [-0.5000, -0.1250] *" in text and "f1 undefined undefined" in text
-    assert "pushed nothing; --push does so" in text and "MLflow run 0123 in sqlite:///mlflow.db" in text
+    assert "pushed nothing; --push pushes it" in text and "MLflow run 0123 in sqlite:///mlflow.db" in text
 
 
 def test_shades_follow_the_numbers_in_a_terminal():
@@ -70,7 +70,7 @@ def test_shades_follow_the_numbers_in_a_terminal():
 def test_a_look_shows_no_smaller_model():
     looked = PruneReport(**{**vars(REPORT), "compared": {}, "folder": None, "lost": {}, "heads_after": None})
     text = "\n".join(lines(looked))
-    assert "The original and the pruned model" not in text and "pushed" not in text and "x: it goes" not in text
+    assert "The original and the pruned model" not in text and "pushed" not in text and "x: removed" not in text
 
 
 def test_a_refusal_names_its_reasons():

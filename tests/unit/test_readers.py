@@ -239,7 +239,7 @@ def test_every_format_of_the_config_has_a_reader():
     "name, content, settings, parts",
     [
         ("a.csv", "", {}, ["a.csv", "empty"]),
-        ("a.csv", "text,label\n", {}, ["a.csv", "no rows"]),
+        ("a.csv", "text,label\n", {}, ["a.csv", "no examples"]),
         ("a.jsonl", "\n", {}, ["a.jsonl", "empty"]),
         ("a.jsonl", "[1]\n", {}, ["a.jsonl:1", "not an object"]),
         ("a.dat", "text,label\na,x\n", {}, ["a.dat", "'.dat'", "data.format"]),

@@ -87,23 +87,23 @@ def test_weights_that_do_not_answer_as_the_graph_are_refused(model):
     card = read_card(model)
     card["model"]["size"]["heads"] = 2
     write_card(model, card)
-    with pytest.raises(BertlineError, match="another version of bertline has exported it; run the line again"):
+    with pytest.raises(BertlineError, match="another version of Bertline has exported it; run the pipeline again"):
         rebuild(model)
     card["model"]["size"] |= {"heads": 4, "layers": 1}
     write_card(model, card)
-    with pytest.raises(BertlineError, match="another version of bertline has exported it"):
+    with pytest.raises(BertlineError, match="another version of Bertline has exported it"):
         rebuild(model)
 
 
 @pytest.mark.parametrize(
     "change, reason",
     [
-        ({"task": "juggling"}, "its task is juggling, of which this version of bertline knows nothing"),
+        ({"task": "juggling"}, "its task is juggling, which this version of Bertline does not know"),
         ({"task": ["classification"]}, "its task is"),
-        ({"model": {}}, "its card does not say how the model is shaped"),
-        ({"model": {"size": {"wings": 2}}}, "its card does not say how the model is shaped"),
-        ({"text": {"seq_len": 1}}, "its card is not understood: seq_len"),
-        ({"labels": ["a"]}, "another version of bertline"),
+        ({"model": {}}, "model sizes in its metadata"),
+        ({"model": {"size": {"wings": 2}}}, "model sizes in its metadata"),
+        ({"text": {"seq_len": 1}}, "invalid model metadata .*: seq_len"),
+        ({"labels": ["a"]}, "another version of Bertline"),
     ],
 )
 def test_a_card_that_is_wrong_is_told(model, change, reason):
@@ -113,11 +113,11 @@ def test_a_card_that_is_wrong_is_told(model, change, reason):
 
 
 def test_a_folder_that_is_no_pushed_model_is_told(model, tmp_path):
-    with pytest.raises(BertlineError, match="there is no SavedModel here"):
+    with pytest.raises(BertlineError, match="no SavedModel here"):
         rebuild(tmp_path)
     (model / "variables" / "variables.index").write_bytes(b"nothing")
     with pytest.raises(BertlineError, match="its variables cannot be read"):
         rebuild(model)
     (model / "assets.extra" / "bertline.json").write_text(json.dumps([1]))
-    with pytest.raises(BertlineError, match="it has no card"):
+    with pytest.raises(BertlineError, match="no model metadata"):
         rebuild(model)

@@ -32,15 +32,15 @@ def test_a_wide_encoder_takes_smaller_steps_and_one_from_scratch_larger_ones():
 
 
 def test_the_best_epoch_is_kept_by_what_the_task_is_measured_by():
-    assert chosen().settings.keep == "best" and chosen().settings.best_by == "micro_f1"
-    assert chosen("regression").settings.best_by == "pearson" and chosen("tagging").settings.best_by == "f1"
-    assert chosen("choice").settings.best_by == "loss"  # which has no score of its own after an epoch
+    assert chosen().settings.restore_best and chosen().settings.monitor == "micro_f1"
+    assert chosen("regression").settings.monitor == "pearson" and chosen("tagging").settings.monitor == "f1"
+    assert chosen("choice").settings.monitor == "loss"  # which has no score of its own after an epoch
 
 
 def test_the_metric_that_is_judged_first_chooses_the_best_epoch_where_it_is_measured_after_each():
     def best_by(metric, classes=2):
-        judged = TrainingConfig(recipe=RECIPE, best_by=metric)
-        return choose(get_task("classification"), judged, examples=3_000, **{**ASKED, "classes": classes}).settings.best_by
+        judged = TrainingConfig(recipe=RECIPE, monitor=metric)
+        return choose(get_task("classification"), judged, examples=3_000, **{**ASKED, "classes": classes}).settings.monitor
 
     assert best_by("matthews") == "matthews" and best_by("f1") == "f1"
     assert best_by("f1", classes=3) == "micro_f1" == best_by("accuracy")
@@ -48,13 +48,13 @@ def test_the_metric_that_is_judged_first_chooses_the_best_epoch_where_it_is_meas
 
 def test_without_evaluation_examples_nothing_is_chosen_by_them():
     settings = chosen(evaluated=0).settings
-    assert settings.keep == "last" and settings.early_stopping is None
+    assert not settings.restore_best and settings.early_stopping_patience is None
 
 
 def test_what_the_config_gives_is_left_alone_and_the_rest_has_a_reason():
     given = TrainingConfig(recipe=("epochs",), learning_rate=0.5, batch_size=7)
     found = choose(get_task("classification"), given, examples=100, **ASKED)
-    assert (found.settings.learning_rate, found.settings.batch_size, found.settings.keep) == (0.5, 7, "last")
+    assert (found.settings.learning_rate, found.settings.batch_size, found.settings.restore_best) == (0.5, 7, False)
     assert set(found.reasons) == {"epochs"} and "steps of 7 examples" in found.reasons["epochs"]
     assert set(chosen().reasons) == set(RECIPE)
 
@@ -62,7 +62,7 @@ def test_what_the_config_gives_is_left_alone_and_the_rest_has_a_reason():
 def test_a_head_that_a_probe_has_learned_is_trained_more_gently_and_never_faster():
     usual, gentle = chosen(hidden=384), chosen(hidden=384, probed=True)
     assert gentle.settings.learning_rate < usual.settings.learning_rate
-    assert "the probe has learned" in gentle.reasons["learning_rate"] and "probe" not in usual.reasons["learning_rate"]
+    assert "the head of the probe" in gentle.reasons["learning_rate"] and "probe" not in usual.reasons["learning_rate"]
     assert chosen(hidden=1024).settings == chosen(hidden=1024, probed=True).settings
 
 
@@ -90,10 +90,10 @@ def test_a_config_without_epochs_leaves_them_and_all_else_it_does_not_give_to_th
 def test_the_first_threshold_names_what_the_best_epoch_is_chosen_by():
     raw = {"evaluation": {"thresholds": {"matthews": 0.2, "accuracy": 0.9}}}
     apply_recipe(raw)
-    assert raw["training"]["best_by"] == "matthews" and "best_by" in raw["training"]["recipe"]
-    own = {"evaluation": {"thresholds": {"matthews": 0.2}}, "training": {"best_by": "f1"}}
+    assert raw["training"]["monitor"] == "matthews" and "monitor" in raw["training"]["recipe"]
+    own = {"evaluation": {"thresholds": {"matthews": 0.2}}, "training": {"monitor": "f1"}}
     apply_recipe(own)
-    assert own["training"]["best_by"] == "f1"
+    assert own["training"]["monitor"] == "f1"
 
 
 def test_layers_are_computed_twice_where_windows_would_keep_too_much():

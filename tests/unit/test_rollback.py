@@ -36,7 +36,7 @@ def test_one_back_and_one_more_and_no_further(served):
     done = roll_back(served)
     assert (done.served.version, done.withdrawn, done.restored) == (1, (2,), ())
     assert numbers(withdrawn_versions(served)) == [2, 3]
-    with pytest.raises(BertlineError, match="version 1 is the only one.*--to 3 brings back"):
+    with pytest.raises(BertlineError, match="version 1 is the only one.*--to 3 restores"):
         roll_back(served)
 
 
@@ -60,7 +60,7 @@ def test_a_withdrawn_number_is_not_given_again_and_its_model_not_pushed_again(se
 
 
 def test_where_nothing_was_pushed_it_is_said(tmp_path):
-    with pytest.raises(BertlineError, match="there are no versions here"):
+    with pytest.raises(BertlineError, match="no versions here"):
         roll_back(tmp_path / "nowhere")
 
 
@@ -75,7 +75,7 @@ def test_the_command_prints_what_is_served_now(served, tmp_path):
     assert back.exit_code == 0 and back.output.splitlines()[0] == "withdrawn: version 3"
     assert back.output.splitlines()[1].startswith("served: version 2 ")
     assert summary.served_now(tmp_path) == served / "2"  # what predict and serve take
-    assert "brought back: version 3" in call("reviews", "--to", "3").output
+    assert "restored: version 3" in call("reviews", "--to", "3").output
     assert call("--to", "3").output.startswith("served already: version 3 ")
     assert call("others").exit_code == 1 and "there is no such folder" in call("others").output
 

@@ -87,7 +87,7 @@ def test_a_search_tells_what_was_found_instead():
     texts = {"text": ["p", "q", "r"], "text_2": ["one", "two", "three"]}
     found = of("matching", {"": ([1, 2, 3], vectors, ONES)}, texts)
     assert found[0] == Outcome(True, 0.0, "one", "one") and found[2].right
-    assert found[1] == Outcome(False, 0.5, "two", "one (its own at place 2)")
+    assert found[1] == Outcome(False, 0.5, "two", "one (its own at rank 2)")
 
 
 @pytest.mark.parametrize("task", TASKS)

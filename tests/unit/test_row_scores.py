@@ -242,5 +242,5 @@ def test_runs_without_a_row_in_common_are_refused():
     other = make(
         "regression", {"": (other.label(), other.prediction(), other.weight())}, ids=[f"x{row}" for row in range(10)]
     )
-    with pytest.raises(BertlineError, match="no held-out rows that both"):
+    with pytest.raises(BertlineError, match="no evaluation examples in common"):
         bootstrap(one, other)

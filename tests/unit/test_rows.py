@@ -161,26 +161,32 @@ def verdict(*results: KeptRow | BadRow | LeftOut, **settings) -> None:
 
 
 def test_a_few_bad_rows_pass_and_too_many_stop_the_line():
-    verdict(*GOOD, bad(), max_bad_share=0.25)
+    verdict(*GOOD, bad(), max_bad_fraction=0.25)
     with pytest.raises(BertlineError) as error:
-        verdict(*GOOD, bad(), max_bad_share=0.24)
-    for part in ("1 of 4 rows (25.0%)", "24.0%", "a.csv:9: it is wrong", "kept/quarantine.jsonl", "data.max_bad_share"):
+        verdict(*GOOD, bad(), max_bad_fraction=0.24)
+    for part in (
+        "1 of 4 examples (25.0%)",
+        "24.0%",
+        "a.csv:9: it is wrong",
+        "kept/quarantine.jsonl",
+        "data.max_bad_fraction",
+    ):
         assert part in str(error.value)
 
 
 def test_a_file_that_broke_off_stops_the_line_whatever_the_share():
     with pytest.raises(BertlineError, match="it is wrong"):
-        verdict(*GOOD, bad(kind="unreadable file"), max_bad_share=1.0)
+        verdict(*GOOD, bad(kind="unreadable file"), max_bad_fraction=1.0)
 
 
 @pytest.mark.parametrize(
     "results, part",
     [
-        ([kept("eval", "x"), kept("eval", "y")], "No training rows are left (2 rows read"),
-        ([kept(), kept(label="y"), LeftOut(EXCLUDE)], "No held-out rows are left (3 rows read, 1 excluded"),
+        ([kept("eval", "x"), kept("eval", "y")], "No training examples are left (2 examples read"),
+        ([kept(), kept(label="y"), LeftOut(EXCLUDE)], "No evaluation examples are left (3 examples read, 1 excluded"),
         ([kept("eval"), LeftOut(MAX_WORDS)], "check data.split, data.exclude and data.max_words"),
-        ([kept(), kept(), kept("eval")], "only one class 'x' in 3 rows"),
-        ([kept(label=None), kept("eval", None)], "No label in 2 rows"),
+        ([kept(), kept(), kept("eval")], "only one class 'x' in 3 examples"),
+        ([kept(label=None), kept("eval", None)], "No label in 2 examples"),
     ],
 )
 def test_data_that_nothing_can_be_learned_from_stops_the_line(results, part):

@@ -142,7 +142,7 @@ def test_a_saved_model_is_the_same_again(tmp_path: Any) -> None:
 
 
 def test_two_vocabularies_cannot_share_a_table() -> None:
-    with pytest.raises(BertlineError, match="one vocabulary for one table"):
+    with pytest.raises(BertlineError, match="one vocabulary for both languages"):
         Seq2SeqSize(source_pieces=5, target_pieces=6)
 
 

@@ -189,7 +189,7 @@ def test_one_flag_sets_the_threads_of_both_kinds_unless_they_have_their_own(star
 def test_flags_that_mean_nothing_here_are_named_in_a_line_each(start):
     started = start("--flush_filesystem_caches=false", "--num_load_threads=4", "--enable_profiler")
     assert sorted(started.notes.splitlines()) == [
-        f"note: --{name} is ignored: it means nothing to the embedded server."
+        f"note: --{name} is ignored by the embedded server."
         for name in ("enable_profiler", "flush_filesystem_caches", "num_load_threads")
     ]
     assert started.own == {}
@@ -249,10 +249,10 @@ def test_a_flag_that_nobody_knows_is_an_error(workspace):
     ("flags", "told"),
     [
         (["--workspace=elsewhere"], "no run in elsewhere has pushed a model yet"),
-        (["--model_base_path=nowhere"], "there is no such folder; --model_base_path is the one of a model's numbered"),
-        (["--model_base_path=workspace/models/reviews/3"], "is a model itself, not the folder of its numbered versions"),
+        (["--model_base_path=nowhere"], "no such folder; --model_base_path is the folder of a model's numbered"),
+        (["--model_base_path=workspace/models/reviews/3"], "is a model, not the folder of its numbered versions"),
         (["--model_name=a/b"], "--model_name a/b: a name is made of letters, digits"),
-        (["--model_base_path=gs://bucket/m"], "gs://bucket/m: the embedded server reads folders only"),
+        (["--model_base_path=gs://bucket/m"], "gs://bucket/m: the embedded server reads local folders only"),
         (["--port=8501"], "--port and --rest_api_port are both 8501; give each its own"),
         (["--root=elsewhere"], "is not under --root"),
         (["--enable_batching=false", "--batching_parameters_file=b"], "batching is off; add --enable_batching"),
@@ -261,7 +261,7 @@ def test_a_flag_that_nobody_knows_is_an_error(workspace):
         (["--ssl_config_file=nowhere"], "nowhere: No such file or directory"),
         (
             [f"--tensorflow_{kind}_parallelism=2" for kind in ("session", "intra_op", "inter_op")],
-            "--tensorflow_session_parallelism stands for",
+            "--tensorflow_session_parallelism sets",
         ),
     ],
 )  # fmt: skip
@@ -281,7 +281,7 @@ def test_a_port_in_use_is_told_before_tensorflow_is_loaded(workspace, flag):
         port = other.getsockname()[1]
         both = {"--port": "0", "--rest_api_port": "0"} | {flag: str(port)}
         told = refused(*(f"{name}={value}" for name, value in both.items()))
-    assert told.endswith(f"{flag} {port}: the port is in use on 127.0.0.1; end what listens there, or give another one.")
+    assert told.endswith(f"{flag} {port}: the port is in use on 127.0.0.1; stop what listens there, or give another one.")
 
 
 def test_an_address_of_another_machine_is_told(workspace):

@@ -60,7 +60,7 @@ def test_notes_and_rows_that_changed_sides_are_on_the_page_of_data():
     data = look(report_of(SPLITS, notes=notes, moved={"eval": 4}), {}, None)
     html = data_page(data, "reviews").html
     assert "metrics of it are uncertain: &lt;b&gt; (1)." in html
-    assert Read(html).row("moved for evaluation, for classes to be split alike")[1] == "4"
+    assert Read(html).row("moved for evaluation, to split classes alike")[1] == "4"
 
 
 def test_what_is_recorded_of_data_is_read_back_as_it_was(data):
@@ -99,7 +99,7 @@ def test_the_page_of_data_shows_rows_labels_lengths_and_anomalies(data):
 @pytest.mark.parametrize(
     ("judgement", "sentence"),
     [
-        (None, "was not looked at for anomalies"),
+        (None, "was not checked for anomalies"),
         ({"anomalies": []}, "No anomalies."),
         ({"anomalies": [ANOMALY, ANOMALY], "refused": True}, "2 anomalies: the pipeline stopped here"),
     ],
@@ -232,7 +232,7 @@ def test_charts_show_the_worst_ten_and_fold_the_rest():
     classes = {
         f"class {at}": {"precision": 0.5, "recall": 0.5, "f1": (at * 7 % 24) / 24, "rows": float(at)} for at in range(24)
     }
-    found = results_of(verdict_of(rows, slices=values, per_class=classes), rows, Bounds(min_slice_rows=50))
+    found = results_of(verdict_of(rows, slices=values, per_class=classes), rows, Bounds(min_slice_examples=50))
     slices, of_classes = next(slice_charts(found)), class_chart(found)
     names = [row["name"] for row in (*slices["seen"], *slices["folded"])]
     assert names == [*(f"source={at}" for at in range(1, 25)), "source=0"]  # which is too small to be judged
@@ -284,11 +284,11 @@ def test_bounds_are_kept_or_not_as_the_evaluator_judges():
     values = {**scores(rows), "rows": 80.0}
     small, large = {**values, "rows": 10.0}, {**values, "accuracy": 0.1, "rows": 60.0}
     settings = EvaluationConfig(
-        thresholds={"accuracy": 0.1, "cross_entropy": 1e-6}, slice_thresholds={"accuracy": 0.2}, min_slice_rows=50
+        thresholds={"accuracy": 0.1, "cross_entropy": 1e-6}, slice_thresholds={"accuracy": 0.2}, min_slice_examples=50
     )
     slices = {"all rows": values, "small": {**small, "accuracy": 0.0}, "large": large}
     reasons = judge(slices, {}, settings, get_task("classification"))
-    bounds = Bounds(**settings.model_dump(include={"thresholds", "slice_thresholds", "min_slice_rows"}))
+    bounds = Bounds(**settings.model_dump(include={"thresholds", "slice_thresholds", "min_slice_examples"}))
     found = results_of(
         verdict_of(rows, slices={name: slices[name] for name in ("small", "large")}, reasons=reasons), rows, bounds
     )

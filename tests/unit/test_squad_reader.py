@@ -135,7 +135,7 @@ def test_what_is_not_json_is_refused_with_line_and_column(tmp_path, content, par
 
 def test_a_file_without_questions_is_refused_before_anything_runs(tmp_path):
     data = DataConfig(path=str(written(tmp_path)), format="squad", text=("question", "context"), label=None)
-    with pytest.raises(BertlineError, match="and no rows"):
+    with pytest.raises(BertlineError, match="and no examples"):
         check_inputs(data)
 
 

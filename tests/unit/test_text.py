@@ -160,8 +160,8 @@ def test_an_exported_encoder_carries_its_vocabulary_and_needs_no_other_file(tmp_
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nb\na\n", "line 7: 'a' stands on line 5 too"),
-        ("[PAD]\n[UNK]\n[CLS]\n\n[SEP]\n", "line 4: the line is empty"),
+        ("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nb\na\n", "line 7: 'a' is on line 5 too"),
+        ("[PAD]\n[UNK]\n[CLS]\n\n[SEP]\n", "line 4: empty line"),
         ("[PAD]\n[UNK]\n[CLS]\na\n", r"no line \(of 4\) is \[SEP\]"),
         ("", r"no line \(of 0\) is \[PAD\]"),
         (b"[PAD]\n[UNK]\nsn\xf6\n", "line 3: not UTF-8"),
@@ -176,7 +176,7 @@ def test_a_faulty_vocabulary_is_refused_with_file_and_line(tmp_path, content, me
 
 
 def test_a_vocabulary_of_nothing_but_special_pieces_is_refused(tmp_path):
-    with pytest.raises(BertlineError, match="vocab.txt: no tokenizer can be made of these pieces"):
+    with pytest.raises(BertlineError, match="vocab.txt: no tokenizer can be made from these tokens"):
         TextEncoder(write_vocab(tmp_path, list(SPECIAL_PIECES)))
 
 

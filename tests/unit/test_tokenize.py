@@ -75,9 +75,9 @@ def test_a_missing_vocabulary_is_one_sentence(tmp_path):
 @pytest.mark.parametrize(
     ("written", "expected"),
     [
-        ("{}", {"lower": True, "strip_accents": None}),
-        ('{"do_lower_case": true, "strip_accents": false}', {"lower": True, "strip_accents": False}),
-        ('{"do_lower_case": false, "model_max_length": 512}', {"lower": False, "strip_accents": None}),
+        ("{}", {"lowercase": True, "strip_accents": None}),
+        ('{"do_lower_case": true, "strip_accents": false}', {"lowercase": True, "strip_accents": False}),
+        ('{"do_lower_case": false, "model_max_length": 512}', {"lowercase": False, "strip_accents": None}),
         ('{"tokenize_chinese_chars": false}', "tokenize_chinese_chars is false"),
         ('{"do_lower_case": "yes"}', "do_lower_case is 'yes'"),
         ("[]", "not a tokenizer's settings"),
@@ -87,7 +87,7 @@ def test_a_missing_vocabulary_is_one_sentence(tmp_path):
 def test_a_tokenizer_config_is_read_or_refused(tmp_path, written, expected):
     (tmp_path / "tokenizer_config.json").write_text(written)
     if isinstance(expected, dict):
-        assert checkpoint_text(tmp_path) == {"reading": "huggingface", **expected}
+        assert checkpoint_text(tmp_path) == {"tokenizer_variant": "huggingface", **expected}
     else:
         with pytest.raises(BertlineError, match=expected):
             checkpoint_text(tmp_path)

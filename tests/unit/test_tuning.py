@@ -97,7 +97,7 @@ def test_a_threshold_that_is_no_better_on_other_examples_is_not_taken():
     assert THRESHOLD not in tune(given, true, TUNED.model_copy(update={"calibration": False}), 1)
     about = decided(rows, TUNED)
     assert about.numbers["f1_cross_fitted"] <= about.numbers["f1_at_0.5"] == about.numbers["f1_at_threshold"]
-    assert about.sentences["threshold"].startswith("0.5: none is better on examples that it was not chosen on")
+    assert about.sentences["threshold"].startswith("0.5: no other is better cross-fitted")
 
 
 def test_several_labels_have_one_threshold():
@@ -160,7 +160,7 @@ def test_a_precision_that_no_confidence_reaches_refuses_the_model_in_one_sentenc
     rows = make("classification", {"": (true, given, np.ones(COUNT))}, labels=tuple("abc"))
     about = decided(rows, asked)
     assert about.refusal.startswith("evaluation.abstain: no confidence reaches a precision of 0.99")
-    assert "ask for less, or train a better model" in about.refusal
+    assert "lower it, or train a better model" in about.refusal
 
 
 def test_of_the_confidences_that_are_precise_enough_the_one_that_answers_most_is_taken():

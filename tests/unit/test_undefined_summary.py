@@ -35,8 +35,8 @@ def test_a_person_reads_undefined_and_why(summary):
     show_summary(Console(file=stream, width=200), summary, [])
     shown = [" ".join(line.split()) for line in stream.getvalue().splitlines()]
     assert f"f1 undefined: {WHY}" in shown and "accuracy 1.0000" in shown
-    assert "pushed before f1 undefined" in shown and "web accuracy undefined on 0 rows" in shown
-    assert "class yes precision undefined recall undefined f1 undefined on 0 rows" in shown
+    assert "pushed before f1 undefined" in shown and "web accuracy undefined on 0 examples" in shown
+    assert "class yes precision undefined recall undefined f1 undefined on 0 examples" in shown
     assert not any("nan" in line.split() for line in shown)
 
 

@@ -10,7 +10,7 @@ from pipeline.config import EvaluationConfig
 from pipeline.errors import BertlineError
 
 SETTINGS = EvaluationConfig(
-    thresholds={"accuracy": 0.8}, slice_thresholds={"accuracy": 0.7}, min_slice_rows=50, max_drop=0.01
+    thresholds={"accuracy": 0.8}, slice_thresholds={"accuracy": 0.7}, min_slice_examples=50, max_drop=0.01
 )
 
 
@@ -27,10 +27,10 @@ def test_a_model_within_all_bounds_is_blessed():
 
 def test_a_refusal_names_metric_value_bound_and_slice():
     (reason,) = judge({OVERALL: numbers(0.79)}, {}, SETTINGS, TASK)
-    assert all(part in reason for part in ("accuracy", "0.7900", "0.8", "all rows"))
+    assert all(part in reason for part in ("accuracy", "0.7900", "0.8", "all examples"))
 
 
-BOTH_F1 = EvaluationConfig(thresholds={"f1": 0.5, "accuracy": 0.5}, slice_thresholds={"f1": 0.4}, min_slice_rows=10)
+BOTH_F1 = EvaluationConfig(thresholds={"f1": 0.5, "accuracy": 0.5}, slice_thresholds={"f1": 0.4}, min_slice_examples=10)
 
 
 def test_a_threshold_on_an_undefined_metric_refuses_once_and_says_why_and_what_to_do():
@@ -72,7 +72,7 @@ def test_why_a_metric_is_undefined_follows_from_what_it_measures(task, metric, w
 
 def test_a_poor_slice_is_refused_unless_it_is_small():
     (reason,) = judge({OVERALL: numbers(0.9), "40+ words": numbers(0.6, 50)}, {}, SETTINGS, TASK)
-    assert "0.6000" in reason and "0.7" in reason and "40+ words (50 rows)" in reason
+    assert "0.6000" in reason and "0.7" in reason and "40+ words (50 examples)" in reason
     assert judge({OVERALL: numbers(0.9), "40+ words": numbers(0.0, 49)}, {}, SETTINGS, TASK) == []
 
 
@@ -80,7 +80,7 @@ def test_a_model_clearly_below_the_pushed_one_is_refused():
     pushed = {OVERALL: numbers(0.9)}
     assert judge({OVERALL: numbers(0.891)}, pushed, SETTINGS, TASK) == []
     (reason,) = judge({OVERALL: numbers(0.88)}, pushed, SETTINGS, TASK)
-    assert "0.8800" in reason and "0.9000" in reason and "pushed now" in reason
+    assert "0.8800" in reason and "0.9000" in reason and "currently pushed" in reason
 
 
 def test_a_bound_on_an_unknown_metric_is_refused_before_the_run():
@@ -93,7 +93,7 @@ def test_a_bound_on_a_metric_of_two_classes_is_refused_where_there_are_three():
     check_metrics(TASK, settings)  # before the classes are known
     check_metrics(TASK, settings, 2)
     with pytest.raises(
-        BertlineError, match="f1 is a metric of 2 classes, and there are 3; bound one of accuracy, macro_f1"
+        BertlineError, match="f1 is a metric of 2 classes, and there are 3; set a threshold for one of accuracy, macro_f1"
     ):
         check_metrics(TASK, settings, 3)
 
@@ -137,7 +137,7 @@ def test_where_less_is_better_a_bound_is_an_upper_one():
     bounds = EvaluationConfig(thresholds={"perplexity": 50}, max_drop=0.5)
     assert judge({OVERALL: {"perplexity": 50, "rows": 9}}, {}, bounds, task) == []
     (reason,) = judge({OVERALL: {"perplexity": 50.1, "rows": 9}}, {}, bounds, task)
-    assert "above its bound 50" in reason
+    assert "above its threshold 50" in reason
     pushed = {OVERALL: {"perplexity": 40, "rows": 9}}
     assert judge({OVERALL: {"perplexity": 40.4, "rows": 9}}, pushed, bounds, task) == []
     (reason,) = judge({OVERALL: {"perplexity": 41, "rows": 9}}, pushed, bounds, task)

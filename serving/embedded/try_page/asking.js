@@ -22,13 +22,13 @@ async function asked(path, body, signal) {
     [status, text] = [reply.status, await reply.text()];
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem("The server does not answer. Is `bertline serve` still running?");
+    throw new Problem("The server does not respond. Is `bertline serve` still running?");
   }
   let value;
   try {
     value = parsed(text);
   } catch {
-    throw new Problem(`The server answered with what is no JSON (HTTP ${status}).`, status);
+    throw new Problem(`The server's response is not JSON (HTTP ${status}).`, status);
   }
   if (status === 200) return value;
   const said = typeof value?.error === "string" && value.error ? value.error : "it did not say why";
@@ -52,7 +52,7 @@ export async function predict(model, rows, { signature, outputs, signal, told = 
     const body = { ...(signature ? { signature_name: signature } : {}), instances };
     const { predictions } = await asked(path, body, signal);
     if (!Array.isArray(predictions) || predictions.length !== instances.length)
-      throw new Problem("The server gave another number of answers than it was asked for.");
+      throw new Problem("The server returned a different number of predictions than requested.");
     const named = (one) => (one !== null && typeof one === "object" && !Array.isArray(one) ? one : { [names[0]]: one });
     answers.push(...predictions.map(named));
     told(answers.length);

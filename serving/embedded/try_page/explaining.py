@@ -45,7 +45,7 @@ class Explaining:
         """
         spec, told = _checked(question)
         if not self._turn.acquire(blocking=False):
-            raise RequestError("RESOURCE_EXHAUSTED", "Another answer is being explained; ask again when that is done.")
+            raise RequestError("RESOURCE_EXHAUSTED", "Another prediction is being explained; try again when that is done.")
         try:
             self._rest_not()
             with manager.lease(spec) as lease:
@@ -78,7 +78,7 @@ class Explaining:
             self._end()
             if self._is_stopped:
                 raise RequestError("UNAVAILABLE", "The server is shutting down")
-            raise RequestError("INTERNAL", "What explains answers has ended by itself; perhaps there is too little memory.")
+            raise RequestError("INTERNAL", "The process that explains predictions exited; it may have run out of memory.")
         return json.loads(answer)
 
     def _awaited(self, call: Call) -> str | None:

@@ -65,12 +65,12 @@ def described(lease: Lease, *, with_examples: bool) -> dict[str, Any]:
     card = read_card(str(lease.folder)) if lease.folder else {}
     found: dict[str, Any] = {"version": lease.version, "task": _text(card.get("task")), "kind": ""}
     if DEFAULT_SIGNATURE not in signatures:
-        return found | {"problem": f"it has no signature {DEFAULT_SIGNATURE}, which this page asks; ask it over REST."}
+        return found | {"problem": f"it has no signature {DEFAULT_SIGNATURE}, which this page uses; use REST."}
     signature = _signature(signatures[DEFAULT_SIGNATURE])
     try:
         kind = kind_of(signature)
     except UnknownKindError as error:
-        return found | {"problem": f"{error}; ask it over REST."}
+        return found | {"problem": f"{error}; use REST."}
     keys = text_keys(kind, signature)
     labels = card.get("labels")
     names = [label for label in labels if isinstance(label, str)] if isinstance(labels, list) else []

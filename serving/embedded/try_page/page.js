@@ -91,7 +91,7 @@ function show(value) {
   if (mode === "one") reader = oneRow(fields, chosen);
   else if (mode === "many") reader = manyRows(fields, chosen.texts, chosen, fail);
   else reader = nearest(fields, chosen, fail);
-  button.textContent = { one: "Ask the model", many: "Ask for all", nearest: "Find the nearest" }[mode];
+  button.textContent = { one: "Predict", many: "Predict all", nearest: "Find the nearest" }[mode];
   if (mode !== "one" || !chosen.examples.length) return;
   made(examples, "span", { class: "note", textContent: "Try:" });
   for (const row of chosen.examples) {
@@ -106,7 +106,7 @@ function show(value) {
 function clear() {
   running?.abort();
   result.replaceChildren();
-  made(result, "p", { class: "empty", textContent: "The answer will appear here." });
+  made(result, "p", { class: "empty", textContent: "The prediction will appear here." });
   status.textContent = "";
   at("problem").textContent = "";
 }
@@ -129,7 +129,7 @@ async function ask() {
   const stop = (running = new AbortController());
   const began = performance.now();
   button.disabled = true;
-  status.textContent = "Asking …";
+  status.textContent = "Predicting …";
   try {
     const found = await answered(given, stop.signal);
     const seconds = (performance.now() - began) / 1000;
@@ -151,7 +151,7 @@ async function ask() {
 }
 
 function remark(given) {
-  const parts = [given.isCut && `Only the first ${counted(given.rows.length, "row")} were asked: for more, use bertline predict --file.`,
+  const parts = [given.isCut && `Only the first ${counted(given.rows.length, "row")} were sent: for more, use bertline predict --file.`,
     given.leftOut > 0 && `${counted(given.leftOut, "row")} without text left out.`];
   return parts.filter(Boolean).map((part) => ` ${part}`).join("");
 }

@@ -107,10 +107,10 @@ class Routes:
     def _explained(self, headers: Headers, body: bytes, call: Call) -> Reply:
         _require_own_page(headers)
         if self._explaining is None:
-            raise RequestError("UNIMPLEMENTED", "This server explains no answers; `bertline explain` does.")
+            raise RequestError("UNIMPLEMENTED", "This server explains no predictions; use `bertline explain`.")
         if len(body) > MOST_BYTES:
             return Reply(
-                413, error_reply(f"A question to explain has {MOST_BYTES:,} bytes at most; explain a shorter text.")
+                413, error_reply(f"A request to explain is limited to {MOST_BYTES:,} bytes; explain a shorter text.")
             )
         try:
             question = json.loads(body)
@@ -133,7 +133,7 @@ def _require_own_page(headers: Headers) -> None:
     is_json = _text(headers, b"content-type").partition(";")[0].strip().lower() == "application/json"
     is_own = site in ("", "same-origin") and (not origin or urlsplit(origin).netloc == _text(headers, b"host"))
     if not is_json or not is_own:
-        raise RequestError("PERMISSION_DENIED", "Only the page of this server may ask this, by JSON.")
+        raise RequestError("PERMISSION_DENIED", "Only the page of this server may send this, as JSON.")
 
 
 def _text(headers: Headers, name: bytes) -> str:

@@ -16,7 +16,7 @@ def test_what_is_not_there_is_told_with_what_is(shouts, address, make):
     with pytest.raises(ServingError, match="model quiet: the server has no such model") as failed:
         make(address, "quiet").regress("a")
     assert failed.value.code == "NOT_FOUND"
-    with pytest.raises(ServingError, match="loud version 7: there is no such version .*it has 3, 4"):
+    with pytest.raises(ServingError, match="loud version 7: no such version .*it has 3, 4"):
         make(address, MODEL, version=7).regress("a")
 
 
@@ -24,7 +24,7 @@ def test_what_is_not_there_is_told_with_what_is(shouts, address, make):
 def test_a_port_where_nothing_listens_is_told_as_such(make):
     with listening(Shouts()) as gone:
         pass
-    with pytest.raises(ServingError, match=f"{gone}, model loud: nothing answers there .*start the server"):
+    with pytest.raises(ServingError, match=f"{gone}, model loud: no server responds .*start the server"):
         make(gone, MODEL, retries=1).status()
 
 

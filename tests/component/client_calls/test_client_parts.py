@@ -56,7 +56,7 @@ def test_rows_of_a_call_are_all_answered_by_one_version(shouts, address, make):
 def test_versions_that_answer_in_turns_are_told(shouts, address, make):
     turns = iter(range(100))
     shouts.before = lambda request, context: setattr(shouts, "version", next(turns))
-    with pytest.raises(ServingError, match="two versions answer in turns") as failed:
+    with pytest.raises(ServingError, match="two versions responded to parts of one request") as failed:
         make(address, MODEL, timeout=LONG, max_batch=1, at_once=1).regress(["a", "b"])
     assert failed.value.code == "ABORTED" and len(shouts.sizes) == 2 * connection.ROUNDS
 

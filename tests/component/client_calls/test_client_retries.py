@@ -32,7 +32,7 @@ def test_what_is_unavailable_is_asked_again_until_it_answers(shouts, address, ma
 @both
 def test_it_is_asked_again_no_more_often_than_said(shouts, address, make):
     shouts.before = fails(100)
-    with pytest.raises(ServingError, match="too much to do .*queue.*ask again later") as failed:
+    with pytest.raises(ServingError, match="overloaded .*queue.*try again later") as failed:
         make(address, MODEL, timeout=LONG, retries=2).regress("abc")
     assert failed.value.code == "UNAVAILABLE" and len(shouts.sizes) == 3
 
@@ -64,6 +64,6 @@ def test_a_call_ends_at_its_deadline_and_the_server_is_told(shouts, address, mak
         ended.wait(LONG)
 
     shouts.before = before
-    with pytest.raises(ServingError, match=r"no answer within 0\.2 s .*allow more time") as failed:
+    with pytest.raises(ServingError, match=r"no response within 0\.2 s .*allow more time") as failed:
         make(address, MODEL).regress("abc", timeout=0.2)
     assert failed.value.code == "DEADLINE_EXCEEDED" and ended.wait(LONG)

@@ -130,7 +130,7 @@ def test_a_server_that_lets_nobody_in_is_said_and_no_secret_is_written(tmp_path,
         tracker = Tracker(config, "2026-01-01T00:00:00")
         tracker.start()
         tracker.finish("FINISHED", {})
-    assert f"http://…@{address} does not let us in (401): MLFLOW_TRACKING_TOKEN" in tracker.problem
+    assert f"http://…@{address} denied access (401): MLFLOW_TRACKING_TOKEN" in tracker.problem
     await_that(lambda: "401" in (config.spool_path / "sender.log").read_text())
     written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
     assert len(written) > 3 and not any(b"hush" in content for content in written)

@@ -25,7 +25,7 @@ def test_sync_leaves_a_run_that_is_sending_alone_and_says_so(config):
     assert its_turn.take()  # as its sender has
     asked = CliRunner().invoke(main, ["sync", "--workspace", config.workspace])
     its_turn.give_back()
-    assert asked.exit_code == 0 and "the run tells MLflow by itself" in asked.output and runs_of(config.tracking_uri) == []
+    assert asked.exit_code == 0 and "the run sends it itself" in asked.output and runs_of(config.tracking_uri) == []
     running.finish("FINISHED", {})
     assert len(send(config)) == 1 and only_run_of(config).info.status == "FINISHED"
 

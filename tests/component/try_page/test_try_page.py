@@ -218,7 +218,7 @@ def test_what_goes_wrong_is_said_in_a_sentence(page, served):
     assert page.text("#problem") == "The server refused this (HTTP 500): the disk is on fire"
     page.browser.ask("fetch = async () => { throw new TypeError('Failed to fetch'); }")
     page.send()
-    page.wait("document.getElementById('problem').textContent.startsWith('The server does not answer.')")
+    page.wait("document.getElementById('problem').textContent.startsWith('The server does not respond.')")
 
 
 def test_tables_are_read_as_people_write_them(page):

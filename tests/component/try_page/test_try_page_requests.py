@@ -114,7 +114,7 @@ def test_the_rest_api_is_as_open_as_it_was(served):
 )
 def test_a_script_of_another_site_cannot_have_answers_explained(served, headers):
     status, said = served.explained(QUESTION, **headers)
-    assert status == 403 and said == {"error": "Only the page of this server may ask this, by JSON."}
+    assert status == 403 and said == {"error": "Only the page of this server may send this, as JSON."}
 
 
 def test_the_page_itself_may(served):
@@ -197,10 +197,10 @@ def explaining(script: str, **settings) -> Explaining:
 def test_a_version_without_what_explains_it_says_so_in_a_sentence(halves):
     write_card(halves / "1", {"task": "classification", "text": {"seq_len": 8}})
     said = json.loads(explained({"folder": str(halves / "1"), "texts": {"text": "a"}}))
-    assert said["error"].startswith("this version was pushed before models carried what explains them")
+    assert said["error"].startswith("this version was pushed by an older Bertline")
     assert "halves" not in said["error"] and said["error"].count(".") == 1
     given = json.loads(explained({"folder": str(halves / "1"), "texts": {"text": ["a"]}}))
-    assert given["error"] == "the model reads text; give just these texts, and the choices as a list."
+    assert given["error"] == "the model reads text; give exactly these texts, and the choices as a list."
 
 
 def test_one_answer_is_explained_at_a_time():
@@ -216,7 +216,7 @@ def test_one_answer_is_explained_at_a_time():
     thread.start()
     while not made._turn.locked():
         pass
-    with pytest.raises(RequestError, match="RESOURCE_EXHAUSTED: Another answer is being explained"):
+    with pytest.raises(RequestError, match="RESOURCE_EXHAUSTED: Another prediction is being explained"):
         made.ask(Leased(), QUESTION, Call())
     gone.set()  # the browser was closed
     thread.join()
@@ -235,7 +235,7 @@ def test_what_takes_too_long_is_given_up_and_the_next_is_explained_again():
 
 
 def test_a_process_that_ends_or_refuses_is_told():
-    with pytest.raises(RequestError, match="INTERNAL: What explains answers has ended by itself"):
+    with pytest.raises(RequestError, match="INTERNAL: The process that explains predictions exited"):
         explaining(FAILING).ask(Leased(), QUESTION, Call())
     refusing = explaining('print(\'{"error": "this version was pushed before"}\')\nimport time; time.sleep(600)')
     with pytest.raises(RequestError, match="FAILED_PRECONDITION: this version was pushed before"):
