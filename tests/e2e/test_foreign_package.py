@@ -9,7 +9,6 @@ import sys
 import foreign
 import pytest
 import yaml
-from lines import UNSERVED
 
 pytestmark = pytest.mark.full
 
@@ -22,7 +21,6 @@ CONFIG = {
     "model": {"layers": 1, "hidden": 32, "heads": 2, "intermediate": 64, "dropout": 0.0},
     "training": {"epochs": 12, "learning_rate": 0.003},
     "evaluation": {"thresholds": {"pearson": 0.8, "mean_error": 1.0}, "must_beat_baselines": False, "length_slices": []},
-    **UNSERVED,
 }
 
 
