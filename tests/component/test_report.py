@@ -217,7 +217,7 @@ def test_of_seeds_all_stand_side_by_side_and_the_rest_is_of_the_best(reported, a
     assert study["best"] == reported.part and study["mean"] == {"accuracy": 0.8}
     scores = {score["metric"]: score["value"] for score in found.json["results"]["scores"]}
     assert scores["accuracy"] == study["parts"][1]["scores"]["accuracy"]
-    assert found.page.row("mean ± std")[1] == "0.8000 ± 0.0500" and "learned nothing: its loss did not fall" in found.html
+    assert found.page.row("mean ± std")[1] == "0.8000 ± 0.0500" and "collapsed: its loss did not fall" in found.html
     assert len(found.json["drawn"]) == 3 and "those of seed 2, the best of them" in found.html
     assert f"MLflow run of the best{reported.part}" in "".join(
         map("".join, (row for table in found.page.tables for row in table))

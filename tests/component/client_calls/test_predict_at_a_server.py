@@ -64,7 +64,7 @@ def test_the_command_speaks_tls(shouts, files):
         (("--server", "localhost", "--name", "loud", "a"), "localhost: not HOST:PORT"),
         (("--server", "{}", "a"), "give --name"),
         (("--server", "{}", "--name", "loud", "--mask", "a"), "its task is regression, not pretraining"),
-        (("--server", "{}", "--name", "loud", "--embed", "a"), "it has no embed, but serving_default"),
+        (("--server", "{}", "--name", "loud", "--embed", "a"), "no signature embed, but serving_default"),
         (("--server", "{}", "--name", "loud", "a", "--second", "b"), "the model reads one text, and example 1 has 2"),
         (("--server", "{}", "--name", "loud", "--version", "1", "--label", "x", "a"), "a version and a label name two"),
     ],
