@@ -53,8 +53,9 @@ class Prepared:
         already = f"all {evaluated:,} evaluation examples are answered rightly, and nothing could be measured as better"
         way = f"more of them could tell, and training.epochs={self.settings.epochs} trains in any case"
         reason = f"{what}  ({already}; {way})"
-        events.emit(events.Note(f"fine-tuning {reason}"))
-        return replace(self, reasons={**self.reasons, "fine-tuning": reason})
+        name = "fine-tuning" if self.probe else "training"
+        events.emit(events.Note(f"{name} {reason}"))
+        return replace(self, reasons={**self.reasons, name: reason})
 
     def to_json(self) -> str:
         """For the record of the run."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import string
 from dataclasses import replace
 
@@ -297,6 +298,8 @@ def test_only_a_training_on_windows_computes_layers_twice_and_is_over_once_all_i
     found, given = prepared(recipe=RECIPE), prepared(epochs=3, keep="best")
     assert found.settings.gradient_checkpointing is found.ends_at_best is (way == "windows")
     assert not given.ends_at_best, "who gives the epochs gets them"
+    why = json.loads(found.ended(80, 20).to_json())["reasons"]["training"]
+    assert why.startswith("ended at step 80") and "all 20 evaluation examples are answered rightly" in why
     assert asked == ([(12 * SEQ_LEN, SEQ_LEN), (24 * SEQ_LEN, SEQ_LEN)] if way == "windows" else [])
 
 
