@@ -132,9 +132,9 @@ def check_training(task: Task, training: TrainingConfig, crf: bool) -> None:
         raise BertlineError(f"training.label_smoothing: the loss {together} cannot be smoothed; leave it out.")
     if training.class_weights and (crf or task.objective.class_weights is None):
         raise BertlineError(f"training.class_weights: the loss {together} has no weights of classes; leave them out.")
-    if task.model.make_encoder and (training.lora or training.gradient_checkpointing):
+    if task.model.make_encoder and (training.lora_rank or training.gradient_checkpointing):
         raise BertlineError(
-            f"training.lora, training.gradient_checkpointing: they are for BERT's encoder; the task {task.name} has another"
+            f"training.lora_rank, training.gradient_checkpointing: they are for BERT's encoder; the task {task.name} has another"
             " model. Leave them out."
         )
     known = ["loss", *(name for name, metric in task.evaluation.metrics.items() if family_of(metric.tfma))]

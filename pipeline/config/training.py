@@ -108,15 +108,6 @@ class TrainingConfig(Frozen):
     tensorboard: bool = False
     """Write the learning curves as TensorBoard events too, to a folder `tensorboard` beside the checkpoints."""
 
-    # What models/task.py and models/tasks read by its former name.
-    @property
-    def best_by(self) -> str:
-        return "loss" if "monitor" in self.recipe else self.monitor  # what the recipe replaces is not checked
-
-    @property
-    def lora(self) -> int | None:
-        return self.lora_rank
-
     @field_validator("buckets")
     @classmethod
     def _rising(cls, value: tuple[int, ...]) -> tuple[int, ...]:
