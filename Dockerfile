@@ -19,7 +19,7 @@ WORKDIR /src
 COPY requirements-${VARIANT}.lock requirements.lock
 RUN uv pip sync --no-cache requirements.lock
 
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md LICENSE ./
 COPY pipeline pipeline
 COPY components components
 COPY models models
