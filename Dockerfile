@@ -1,4 +1,4 @@
-# The line in a container, as `bertline compile` starts its steps and as Beam's workers elsewhere run.
+# The pipeline in a container, as `bertline compile` starts its steps and as Beam's workers elsewhere run.
 #
 #   docker build -t bertline:0.1.0 .                                  for processors
 #   docker build -t bertline:0.1.0-gpu --build-arg VARIANT=gpu .      with CUDA's libraries

@@ -7,11 +7,13 @@ import importlib
 import re
 import shlex
 import subprocess
+import tomllib
 from urllib.parse import unquote
 
 import click
 import pytest
 import yaml
+from click.testing import CliRunner
 from documents import ROOT, SITE, anchors, blocks, commands, links, name_of, pages, pages_that_run
 from pydantic import BaseModel
 
@@ -163,9 +165,14 @@ def test_the_headline_figures_stand_among_the_benchmarks():
     assert figures and set(figures) <= set(re.findall(r"(?<![\w.])\d+\.\d+(?:e-\d+)?", benchmarks))
 
 
-def test_every_command_teaches():
-    from click.testing import CliRunner
+def test_the_version_is_one_and_has_its_part_in_the_changelog():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == version
+    changes = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert changes[0] == "Unreleased" and changes[1].startswith(f"{version} - ")
 
+
+def test_every_command_teaches():
     for name in main.commands:
         result = CliRunner().invoke(main, [name, "--help"])
         assert result.exit_code == 0 and len(result.output.splitlines()) > 4
