@@ -52,6 +52,11 @@ def blocks(page: Path) -> list[Block]:
     return [Block(one["language"], one["code"], one["title"], one["mark"], one["reason"]) for one in found]
 
 
+def prose(page: Path) -> str:
+    """Without blocks, and without what stands in backticks."""
+    return re.sub(r"`[^`\n]*`", "", _FENCED.sub("", page.read_text(encoding="utf-8")))
+
+
 def links(page: Path) -> list[str]:
     """Those of prose, as they are written."""
     return _LINK.findall(_FENCED.sub("", page.read_text(encoding="utf-8")))

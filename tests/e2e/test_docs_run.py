@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from documents import ROOT, blocks, name_of, pages_that_run
 
+from serving.client import Client, ServingError
 from serving.ports import free_ports
 
 pytestmark = pytest.mark.full
@@ -50,11 +54,21 @@ def execute_beside_a_server(folder: Path, language: str, code: str) -> None:
     serve = [BIN / "bertline", "serve", "--port", str(port), "--rest_api_port", "0"]
     with (folder / "server.log").open("w") as log, subprocess.Popen(serve, cwd=folder, stdout=log, stderr=log) as server:
         try:
-            waiting = code.replace('"localhost:8500"', f'"localhost:{port}", wait_for_ready=True, timeout=60')
-            assert waiting != code
-            execute(folder, language, waiting)
+            wait_until_loaded(f"localhost:{port}", json.loads((folder / "workspace" / "summary.json").read_text())["name"])
+            assert "localhost:8500" in code
+            execute(folder, language, code.replace("localhost:8500", f"localhost:{port}"))
         finally:
             server.terminate()
+
+
+def wait_until_loaded(address: str, model: str) -> None:
+    ends = time.monotonic() + _PATIENCE
+    while time.monotonic() < ends:
+        with suppress(ServingError), Client(address, model=model) as client:
+            if any(version.state == "AVAILABLE" for version in client.status()):
+                return
+        time.sleep(0.2)
+    raise AssertionError(f"{model} is not loaded")
 
 
 @pytest.mark.timeout(3 * _PATIENCE)

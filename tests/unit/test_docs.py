@@ -14,7 +14,7 @@ import click
 import pytest
 import yaml
 from click.testing import CliRunner
-from documents import ROOT, SITE, anchors, blocks, commands, links, name_of, pages, pages_that_run
+from documents import ROOT, SITE, anchors, blocks, commands, links, name_of, pages, pages_that_run, prose
 from pydantic import BaseModel
 
 from pipeline.cli import main
@@ -23,6 +23,9 @@ from pipeline.metric_names import metric_names
 
 PAGES = pages()
 HANDBOOK = [page for page in PAGES if page.name not in ("CHANGELOG.md", "CONTRIBUTING.md")]
+GENERATED = ("cli.md", "settings.md")
+_OLD_WORDS = re.compile(r"\b(held[- ]out|pieces?|guess(es)?|the line)\b(?!'s)", re.IGNORECASE)
+"""What the glossary has other words for."""
 by_name = pytest.mark.parametrize("page", PAGES, ids=name_of)
 
 
@@ -46,6 +49,12 @@ def test_every_page_of_the_site_stands_in_its_navigation():
     }
     books = re.findall(r": notebooks/([\w-]+\.ipynb)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     assert sorted(books) == sorted(book.name for book in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
+
+
+@by_name
+def test_the_words_are_those_of_the_glossary(page):
+    if page.name not in (*GENERATED, "glossary.md"):
+        assert not _OLD_WORDS.findall(prose(page))
 
 
 def test_the_readme_is_short():
