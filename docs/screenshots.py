@@ -30,10 +30,14 @@ BERTLINE = Path(sys.executable).parent / "bertline"
 WIDTH, HEIGHT = 1280, 860
 MOST_BYTES = 200_000
 _PATIENCE = 120
+_CLOSE_ASSISTANT = 'document.querySelector(\'[aria-label="Close Assistant"], [aria-label="Close"]\')?.click()'
+"""MLflow opens it at the first visit; it needs a language model, which nobody has set up here."""
 
 
 def command(*words: str | Path, workspace: Path) -> None:
-    subprocess.run([BERTLINE, *words, "--workspace", workspace], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [BERTLINE, *words, "--workspace", workspace], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
 
 
 def pages(workspace: Path, text: str, folder: Path) -> dict[str, str]:
@@ -67,15 +71,22 @@ def take_mlflow(browser: Browser, workspace: Path) -> None:
     done = json.loads((workspace / "summary.json").read_text())
     run = MlflowClient(done["mlflow_uri"]).get_run(done["mlflow_run_id"]).info
     port, _ = free_ports()
-    shown = subprocess.Popen([BERTLINE, "ui", "--workspace", workspace, "--port", str(port)], stdout=subprocess.DEVNULL)
+    shown = subprocess.Popen(
+        [BERTLINE, "ui", "--workspace", workspace, "--port", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         wait_for(port)
-        browser.open(f"http://127.0.0.1:{port}/#/experiments/{run.experiment_id}/runs/{run.run_id}")
+        browser.open(f"http://127.0.0.1:{port}/#/experiments/{run.experiment_id}/runs/{run.run_id}/model-metrics")
         browser.look(WIDTH, HEIGHT)
         ends = time.monotonic() + _PATIENCE
-        while run.run_id not in browser.ask("document.body.innerText") and time.monotonic() < ends:
+        while "train/loss" not in browser.ask("document.body.innerText") and time.monotonic() < ends:
             time.sleep(0.5)
-        time.sleep(2)  # the last parts of MLflow's page come by requests of their own
+        browser.ask(_CLOSE_ASSISTANT)
+        browser.click("input[placeholder='Search metric charts']")
+        browser.write("(train|eval_epoch)/(loss|acc|learning)")
+        time.sleep(5)  # the last charts come by requests of their own
         browser.settle()
         save("mlflow", browser.do("Page.captureScreenshot", format="png")["data"])
     finally:
