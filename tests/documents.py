@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = next(folder for folder in Path(__file__).parents if (folder / "pyproject.toml").is_file())
 SITE = ROOT / "docs"
 AT_THE_ROOT = ("README", "CHANGELOG", "CODE_OF_CONDUCT", "CONTRIBUTING", "SECURITY")
 RUN_BY_TESTS = ("README.md", "docs/tutorials/*.md", "docs/zh/*.md")
