@@ -1,4 +1,4 @@
-# The line in a container, as `bertline compile` starts its steps and as Beam's workers elsewhere run.
+# The pipeline in a container, as `bertline compile` starts its steps and as Beam's workers elsewhere run.
 #
 #   docker build -t bertline:0.1.0 .                                  for processors
 #   docker build -t bertline:0.1.0-gpu --build-arg VARIANT=gpu .      with CUDA's libraries
@@ -19,7 +19,7 @@ WORKDIR /src
 COPY requirements-${VARIANT}.lock requirements.lock
 RUN uv pip sync --no-cache requirements.lock
 
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md LICENSE ./
 COPY pipeline pipeline
 COPY components components
 COPY models models

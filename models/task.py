@@ -134,8 +134,8 @@ def check_training(task: Task, training: TrainingConfig, crf: bool) -> None:
         raise BertlineError(f"training.class_weights: the loss {together} has no weights of classes; leave them out.")
     if task.model.make_encoder and (training.lora_rank or training.gradient_checkpointing):
         raise BertlineError(
-            f"training.lora_rank, training.gradient_checkpointing: they are for BERT's encoder; the task {task.name} has another"
-            " model. Leave them out."
+            f"training.lora_rank, training.gradient_checkpointing: they are for BERT's encoder; the task {task.name} has"
+            " another model. Leave them out."
         )
     known = ["loss", *(name for name, metric in task.evaluation.metrics.items() if family_of(metric.tfma))]
     if "monitor" not in training.recipe and training.monitor not in known:

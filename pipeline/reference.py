@@ -1,4 +1,4 @@
-"""The reference of the config, made from the config itself: `bertline settings` prints it, the README contains it."""
+"""The reference of the config, made from the config itself: `bertline settings` prints it, docs/reference has it."""
 
 from __future__ import annotations
 

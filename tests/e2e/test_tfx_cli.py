@@ -1,4 +1,4 @@
-"""TFX's own command line, as the README gives it."""
+"""TFX's own command line, as docs/how-to/tfx-cli.md gives it."""
 
 import os
 import subprocess
