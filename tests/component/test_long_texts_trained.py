@@ -106,7 +106,7 @@ def test_how_long_texts_are_read_is_chosen_told_and_kept(tmp_path, monkeypatch, 
         assert line.startswith(f"long {way}  (240 of 240 training examples {said}")
         assert told["long"] == way and f"long {told['reasons']['long']}" == line
     assert ("long" in told) == bool(said)
-    parts = "accumulate 4  (parts of a batch, to save memory: each has up to 16 windows)"
+    parts = "gradient_accumulation_steps 4  (parts of a batch, to save memory: each has up to 16 windows)"
     assert (parts in heard) == (way == "windows")
 
 
