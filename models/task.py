@@ -101,7 +101,7 @@ def check_texts(task: Task, text_keys: Sequence[str], pooling: Pooling | None = 
     if not least <= given <= most:
         wanted = f"{least}" if least == most else f"{least} or {most}"
         raise BertlineError(
-            f"data.text: the task {task.name} reads {wanted} text{'s' * (most > 1)} a row, and the config names"
+            f"data.text: the task {task.name} reads {wanted} text{'s' * (most > 1)} per example, and the config names"
             f" {given}; name as many columns."
         )
     if pooling == "pair" and (given != 2 or not task.model.linear_probe):
@@ -127,7 +127,7 @@ def check_test(task: Task, path: str | None) -> None:
 
 def check_training(task: Task, training: TrainingConfig, crf: bool) -> None:
     """Refuses settings that the task's loss does not know, before the run starts."""
-    together = "with model.crf, which learns whole rows of tags" if crf else f"of the task {task.name}"
+    together = "with model.crf, which learns whole sequences of tags" if crf else f"of the task {task.name}"
     if training.label_smoothing and (crf or task.objective.smoothing is None):
         raise BertlineError(f"training.label_smoothing: the loss {together} cannot be smoothed; leave it out.")
     if training.class_weights and (crf or task.objective.class_weights is None):
@@ -145,7 +145,8 @@ def check_training(task: Task, training: TrainingConfig, crf: bool) -> None:
         )
     if training.sampling != "natural" and task.preprocessing.label != "class":
         raise BertlineError(
-            f"training.sampling: rows of the task {task.name} do not have one class each to be drawn by; leave it out."
+            f"training.sampling: examples of the task {task.name} do not have one class each to be sampled by; leave it"
+            " out."
         )
 
 

@@ -53,7 +53,7 @@ class Context:
     """The classes, in the order of their ids."""
     pretraining: PretrainingConfig = field(default_factory=PretrainingConfig)
     text_keys: tuple[str, ...] = TEXT_KEYS[:1]
-    """The texts that a row of this line has; the task may be able to read more."""
+    """The texts that an example of this pipeline has; the task may be able to read more."""
     pooling: Pooling = "pooler"
     """Which vector is answered from."""
     crf: bool = False

@@ -55,23 +55,6 @@ class ModelConfig(Frozen):
     """Of the task `tagging`: predict the tags of a text jointly, by a linear-chain CRF (Viterbi decoding), instead of each
     word's by itself."""
 
-    # What models/task.py and models/tasks read by its former name.
-    @property
-    def layers(self) -> int | None:
-        return self.num_layers
-
-    @property
-    def hidden(self) -> int | None:
-        return self.hidden_dim
-
-    @property
-    def heads(self) -> int | None:
-        return self.num_heads
-
-    @property
-    def intermediate(self) -> int | None:
-        return self.intermediate_dim
-
     @model_validator(mode="after")
     def _fill_in_size(self) -> ModelConfig:
         sizes = dict(zip(("num_layers", "hidden_dim", "num_heads"), SIZES[self.size], strict=True))

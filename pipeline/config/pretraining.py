@@ -46,16 +46,3 @@ class PretrainingConfig(Frozen):
     """Probability that a document is cut into shorter pairs."""
     seed: int = Field(default=42, ge=0, lt=2**31)
     """Seeds the pairs and the masks that are drawn with them."""
-
-    # What models/task.py and models/tasks read by its former name.
-    @property
-    def mask_share(self) -> float:
-        return self.mask_probability
-
-    @property
-    def max_masked(self) -> int | None:
-        return self.max_predictions_per_seq
-
-    @property
-    def static(self) -> bool:
-        return self.static_masking

@@ -42,11 +42,6 @@ class TranslationConfig(Frozen):
     max_extra_tokens: int = Field(default=10, ge=1, le=512)
     """… plus so many; and never more than `text.seq_len`."""
 
-    # What models/task.py and models/tasks read by its former name.
-    @property
-    def decoder_layers(self) -> int | None:
-        return self.num_decoder_layers
-
     @model_validator(mode="after")
     def _as_many_as_are_looked_at(self) -> TranslationConfig:
         found = self.num_beams if self.search == "beam" else 1

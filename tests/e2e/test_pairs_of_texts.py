@@ -132,4 +132,4 @@ def test_a_task_over_one_text_refuses_two_before_anything_runs(line, tmp_path):
     )
     refused = other.run("--set", "text.tokenizer_variant=huggingface", "--set", "evaluation.thresholds={perplexity: 9}")
     assert refused.exit_code == 1
-    assert "data.text: the task pretraining reads 1 text a row, and the config names 2" in refused.output
+    assert "data.text: the task pretraining reads 1 text per example, and the config names 2" in refused.output

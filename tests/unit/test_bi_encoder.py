@@ -114,7 +114,7 @@ def test_equal_vectors_find_nothing():
 
 
 def test_a_config_has_two_texts_and_a_label_only_where_it_is_learned_from():
-    with pytest.raises(BertlineError, match="the task matching reads 2 texts a row"):
+    with pytest.raises(BertlineError, match="the task matching reads 2 texts per example"):
         check_texts(MATCHING, ["text"])
     with pytest.raises(BertlineError, match="data.label: the task matching learns from the texts alone"):
         check_label(MATCHING, "label")

@@ -77,7 +77,7 @@ def test_the_signature_names_as_many_texts_as_the_line_has(pairs):
 
 @pytest.mark.parametrize(
     ("task", "keys", "said"),
-    [("pretraining", TEXT_KEYS, "reads 1 text a row, and the config names 2"), ("classification", (), "1 or 2 texts")],
+    [("pretraining", TEXT_KEYS, "reads 1 text per example, and the config"), ("classification", (), "1 or 2 texts")],
 )
 def test_a_wrong_number_of_texts_is_refused(task, keys, said):
     with pytest.raises(BertlineError, match=said):

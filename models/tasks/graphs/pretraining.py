@@ -38,8 +38,8 @@ def masking_rules(text: Any, settings: PretrainingConfig) -> MaskingRules:
         vocab_size=text.vocab_size,
         special_ids=(text.pad_id, text.cls_id, text.sep_id),
         continues=np.asarray([piece.startswith(CONTINUATION) for piece in text.vocab]),
-        share=settings.mask_share,
-        most=settings.max_masked or max(1, round(settings.mask_share * text.seq_len)),
+        share=settings.mask_probability,
+        most=settings.max_predictions_per_seq or max(1, round(settings.mask_probability * text.seq_len)),
         units=settings.masking,
     )
 
@@ -67,7 +67,7 @@ def request(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
 
 def prepare(context: Context, training: bool) -> Callable[[Tensors, Any], Tensors]:
     """Masks a batch: anew in training, unless the config wants the stored masks; by the stored ones otherwise."""
-    if not training or context.pretraining.static:
+    if not training or context.pretraining.static_masking:
         return lambda batch, seed: _with_shares(with_stored_masks(_with_texts(batch)))
     rules = masking_rules(context.text, context.pretraining)
 
