@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from models.encoder_size import EncoderSize
-from models.score_families import family_of
-from models.task import Task
+from models.task import Task, epoch_scores
 from pipeline.config import TrainingConfig
 
 _SMALL = 2_000
@@ -132,26 +131,19 @@ def cannot_be_beaten(task: Task, history: Sequence[Mapping[str, Any]]) -> bool:
       history: of a training, also of one that goes on after it was killed.
     """
     measured = next((record for record in reversed(history) if "eval_loss" in record), dict[str, Any]())
-    scores = [measured[f"eval_{name}"] for name in task.metrics if f"eval_{name}" in measured]
+    scores = [measured[f"eval_{name}"] for name in task.evaluation.metrics if f"eval_{name}" in measured]
     return bool(scores) and all(value >= 1 - _EXACT for value in (*scores, measured["eval_accuracy"]))
 
 
 def _best_by(task: Task, classes: int, judged_by: str) -> tuple[str, str]:
     """The metric that the thresholds name first, where it is measured after an epoch: what decides about the model at the
     end should choose its best epoch. Of rare classes, nearly all examples are right at any epoch."""
-    if judged_by in _scores(task, classes):
+    if judged_by in epoch_scores(task, classes):
         return judged_by, "the metric that evaluation.thresholds names first"
     return main_score(task, classes), "what the task is measured by"
 
 
 def main_score(task: Task, classes: int) -> str:
     """What an epoch is best by: the task's first score that is measured after each; of classes, how many are right."""
-    scores = _scores(task, classes)
+    scores = epoch_scores(task, classes)
     return "micro_f1" if "micro_f1" in scores else next(iter(scores), "loss")
-
-
-def _scores(task: Task, classes: int) -> list[str]:
-    """What is measured after each epoch."""
-    return [
-        name for name, metric in task.evaluation.metrics.items() if family_of(metric.tfma) and metric.is_measured(classes)
-    ]

@@ -40,8 +40,11 @@ __all__ = [
     "LABELS", "MISSING", "Configuration", "Context", "Evaluation", "Fallback", "Inspection", "Metric", "Model",
     "Objective", "Output", "Preprocessing", "Raw", "Recognition", "Serving", "Signature", "Task", "Tensors",
     "as_learned", "check_label", "check_test", "check_texts", "check_training", "expanded", "get_task", "is_task",
-    "kind_for", "raw_features", "tasks_with",
+    "epoch_scores", "kind_for", "raw_features", "tasks_with",
 ]  # fmt: skip
+
+ACCURACY = "accuracy"
+"""The metric that is the fraction of examples predicted correctly (`Objective.correct`), of the tasks that have it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +128,21 @@ def check_test(task: Task, path: str | None) -> None:
         )
 
 
+def epoch_scores(task: Task, classes: int | None = None) -> list[str]:
+    """The metrics that are measured after each epoch: those that add up over examples, or else how many are predicted
+    correctly.
+
+    Args:
+      classes: how many there are; None before that is known.
+    """
+    metrics = {
+        name: metric for name, metric in task.evaluation.metrics.items() if classes is None or metric.is_measured(classes)
+    }
+    return [name for name, metric in metrics.items() if family_of(metric.tfma)] or [
+        name for name in metrics if name == ACCURACY
+    ]
+
+
 def check_training(task: Task, training: TrainingConfig, crf: bool) -> None:
     """Refuses settings that the task's loss does not know, before the run starts."""
     together = "with model.crf, which learns whole sequences of tags" if crf else f"of the task {task.name}"
@@ -137,7 +155,7 @@ def check_training(task: Task, training: TrainingConfig, crf: bool) -> None:
             f"training.lora_rank, training.gradient_checkpointing: they are for BERT's encoder; the task {task.name} has"
             " another model. Leave them out."
         )
-    known = ["loss", *(name for name, metric in task.evaluation.metrics.items() if family_of(metric.tfma))]
+    known = ["loss", *epoch_scores(task)]
     if "monitor" not in training.recipe and training.monitor not in known:
         raise BertlineError(
             f"training.monitor: {training.monitor!r} is not measured after an epoch of the task {task.name};"

@@ -28,7 +28,7 @@ from models.recompute import recompute_layers
 from models.resume import Checkpoint
 from models.skew import drawn_rows
 from models.steps import epochs, evaluator, plan, step_function
-from models.task import Task
+from models.task import ACCURACY, Task
 from pipeline.config import TrainingConfig
 from pipeline.errors import BertlineError, TrainingDivergedError
 
@@ -181,7 +181,8 @@ def train(
         with recent.mean():
             eval_loss, eval_accuracy = evaluate()
             scores = score(model) if score and devices.is_chief else {}
-            badness = devices.from_chief(_badness(task, settings.monitor, eval_loss, scores))
+            measured = {"loss": eval_loss, ACCURACY: eval_accuracy, **scores}
+            badness = devices.from_chief(_badness(task, settings.monitor, measured))
             tie = devices.from_chief(eval_loss)
             held_out.judge(step, badness, lambda: trained_weights(trained) if settings.restore_best else {}, tie)
         tell(EpochRecord(step=step, epoch=epoch, eval_loss=eval_loss, eval_accuracy=eval_accuracy, scores=scores))
@@ -295,9 +296,9 @@ def _plain_copy(model: Any, plain: Any, settings: TrainingConfig) -> Any:
     return plain
 
 
-def _badness(task: Task, best_by: str, loss: float, scores: Mapping[str, float]) -> float:
+def _badness(task: Task, monitor: str, measured: Mapping[str, float]) -> float:
     """What the epochs are compared by: less is better."""
-    if best_by == "loss" or not scores:  # only the chief measures scores, and the others take its word
-        return loss
-    value = scores[best_by]
-    return float("inf") if np.isnan(value) else value if task.evaluation.metrics[best_by].better == "lower" else -value
+    if monitor == "loss" or monitor not in measured:  # only the chief measures scores, and the others take its word
+        return measured["loss"]
+    value = measured[monitor]
+    return float("inf") if np.isnan(value) else value if task.evaluation.metrics[monitor].better == "lower" else -value
