@@ -20,6 +20,7 @@ COPY requirements-${VARIANT}.lock requirements.lock
 RUN uv pip sync --no-cache requirements.lock
 
 COPY pyproject.toml README.md LICENSE ./
+COPY bertline bertline
 COPY pipeline pipeline
 COPY components components
 COPY models models

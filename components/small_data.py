@@ -8,9 +8,10 @@ Vocabulary always go through Beam: they have one short pipeline each, of 0.2 to 
 One number decides, for all steps: bytes of what a step reads, which are known without reading it. Beam's own one worker
 would run in this very process too, so that the limit only has to keep what is read at once well inside the memory.
 
-The limit is one of Beam's arguments, which `pipeline/beam.py` gives where data is seen by the process that will work on it,
-the DirectRunner's one worker. Whoever asks for another runner, or compiles the line for Kubeflow, gives none, and goes
-through Beam. Being an argument, it is in TFX's cache key already, and in the user's hands: `--small_data_bytes=0`.
+The limit is one of Beam's arguments, which `pipeline/orchestration/beam.py` gives where data is seen by the process that
+will work on it, the DirectRunner's one worker. Whoever asks for another runner, or compiles the line for Kubeflow, gives
+none, and goes through Beam. Being an argument, it is in TFX's cache key already, and in the user's hands:
+`--small_data_bytes=0`.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from pipeline.cli import main
-from pipeline.reference import reference
+from bertline.pipeline.cli import main
+from bertline.pipeline.settings.reference import reference
 
 FOLDER = Path(__file__).parent / "reference"
 _WIDTH = 100

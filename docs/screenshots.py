@@ -23,7 +23,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from browser import HOW_TO_INSTALL, Browser, find_browser  # noqa: E402  of the tests, which are no package
 from mlflow.tracking import MlflowClient  # noqa: E402
 
-from serving.ports import free_ports  # noqa: E402
+from bertline.serving.launch.ports import free_ports  # noqa: E402
 
 ASSETS = Path(__file__).parent / "assets" / "screenshots"
 BERTLINE = Path(sys.executable).parent / "bertline"

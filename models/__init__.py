@@ -1,0 +1,1 @@
+"""Tasks, encoders, and how they are trained, judged and explained."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from models.task import get_task, is_task
-from pipeline.errors import BertlineError
+from bertline.models.tasks.base.task import get_task, is_task
+from bertline.pipeline.core.errors import BertlineError
 
 ENCODER, TF_IDF = "encoder", "tf-idf"
 """What a card says under `kind`; an older card says nothing, and its model has an encoder."""

@@ -14,30 +14,30 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from components.steps import Step
-from pipeline import environment
-from pipeline.checkpoint_command import checkpoint
-from pipeline.compile_command import compile_command
-from pipeline.config_file import load
-from pipeline.config_source import preset_names
-from pipeline.errors import BertlineError
-from pipeline.explain_command import explain
-from pipeline.machine import refusal
-from pipeline.manifests_command import manifests
-from pipeline.prune_command import prune
-from pipeline.report_command import report
-from pipeline.runs_command import compare, runs
-from pipeline.serve_command import serve
-from pipeline.server_options import Server, server_options
-from pipeline.submit_command import submit
-from pipeline.ui_command import ui
-from pipeline.versions_command import lineage, rollback, sync
-from pipeline.wanted_options import wanted_options
-from pipeline.watch_command import watch
-from pipeline.worker_command import worker
+from bertline.components.steps import Step
+from bertline.pipeline.commands.checkpoint import checkpoint
+from bertline.pipeline.commands.compile import compile_command
+from bertline.pipeline.commands.explain import explain
+from bertline.pipeline.commands.manifests import manifests
+from bertline.pipeline.commands.options.server import Server, server_options
+from bertline.pipeline.commands.options.wanted import wanted_options
+from bertline.pipeline.commands.prune import prune
+from bertline.pipeline.commands.report import report
+from bertline.pipeline.commands.runs import compare, runs
+from bertline.pipeline.commands.serve import serve
+from bertline.pipeline.commands.submit import submit
+from bertline.pipeline.commands.ui import ui
+from bertline.pipeline.commands.versions import lineage, rollback, sync
+from bertline.pipeline.commands.watch import watch
+from bertline.pipeline.commands.worker import worker
+from bertline.pipeline.core import environment
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.core.machine import refusal
+from bertline.pipeline.settings.loader import load
+from bertline.pipeline.settings.source import preset_names
 
 if TYPE_CHECKING:
-    from pipeline.predict import Found, Wanted
+    from bertline.pipeline.inference.predictor import Found, Wanted
 
 REFUSED = 3
 
@@ -131,7 +131,7 @@ def run(
     if allow_anomalies:
         overrides = (*overrides, "validation.allow_anomalies=true")
     resolved = load(config, overrides, workspace=workspace)
-    from pipeline.run import Started, run_line
+    from bertline.pipeline.commands.run import Started, run_line
 
     summary = run_line(resolved, Started(config, overrides, began), again_from=again_from, as_json=as_json)
     sys.exit(0 if summary.blessed else REFUSED)
@@ -166,7 +166,7 @@ def search(config: str, trials: int | None, overrides: tuple[str, ...], workspac
 
     Exit code: 0 at least one trial succeeded, 130 interrupted, 1 anything else.
     """
-    from pipeline.search import Request, run_search
+    from bertline.pipeline.studies.search import Request, run_search
 
     if trials is not None:
         overrides = (*overrides, f"search.trials={trials}")
@@ -200,7 +200,7 @@ def new(
     train.en beside train.de      lines and their translations; name the file, or the folder
     a folder                      GLUE's files, or one for training, one for evaluation, perhaps one for test
     """
-    from pipeline.new import write_config
+    from bertline.pipeline.new import write_config
 
     whole = os.path.abspath(data.partition("?")[0] if "://" in data else data)
     out = out or f"{Path(whole).name.partition('.')[0]}.yaml"
@@ -257,7 +257,7 @@ def predict(
     bertline predict --file in.csv --top 1                  the label with its score, and no other class
     bertline predict --server localhost:8500 "A film."      a model that a server has, by gRPC
     """
-    from pipeline.predict import answers
+    from bertline.pipeline.inference.predictor import answers
 
     if path is None and (out or format):
         raise BertlineError("--out and --format go with --file.")
@@ -285,11 +285,11 @@ def predict(
 
 def _found(model: str | None, workspace: str, server: Server | None, wanted: Wanted) -> Found:
     if server is None:
-        from pipeline.predict import find
+        from bertline.pipeline.inference.predictor import find
 
         environment.prepare(quiet=True)
         return find(model, workspace, wanted)
-    from pipeline.predict_served import find_served
+    from bertline.pipeline.inference.served import find_served
 
     if model:
         raise BertlineError("--model is a folder here, and goes without --server; --name is the model's name there.")
@@ -297,7 +297,7 @@ def _found(model: str | None, workspace: str, server: Server | None, wanted: Wan
 
 
 def _predict_file(path: str, out: str, found: Found, format: str | None) -> None:
-    from pipeline.predict_file import answer_file
+    from bertline.pipeline.inference.file import answer_file
 
     try:
         rows = answer_file(path, out, found, format)
@@ -345,7 +345,7 @@ def tokenize(
     bertline tokenize "Who let the dogs out?"
     bertline tokenize --vocab path/to/checkpoint < lines.txt > tokens.jsonl
     """
-    from pipeline.tokenize_lines import shown
+    from bertline.pipeline.inference.tokenize import shown
 
     reading = reading or old_reading
     as_json = as_json or not sys.stdout.isatty()
@@ -383,7 +383,7 @@ def _given(texts: tuple[str, ...]) -> Iterator[bytes]:
 @main.command()
 def settings() -> None:
     """List every setting of a config with its default and meaning."""
-    from pipeline.reference import reference
+    from bertline.pipeline.settings.reference import reference
 
     click.echo(reference())
 
@@ -392,7 +392,7 @@ def settings() -> None:
 @click.option("--workspace", default="workspace", show_default=True)
 def doctor(workspace: str) -> None:
     """Check the environment and say what to fix."""
-    from pipeline.doctor import examine
+    from bertline.pipeline.commands.doctor import examine
 
     began = time.perf_counter()
     findings = examine(Path(workspace))

@@ -1,4 +1,5 @@
-"""Bertline in a notebook: `%load_ext pipeline.notebook` gives `%bertline`, which takes the words of the command line.
+"""Bertline in a notebook: `%load_ext bertline.pipeline.notebook` gives `%bertline`, which takes the words of the command
+line.
 
 The commands run in the notebook's own process, so that TensorFlow is loaded once.
 """
@@ -12,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipeline import environment
-from pipeline.config_file import package_path
-from pipeline.errors import BertlineError
+from bertline.pipeline.core import environment
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.settings.loader import package_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +30,7 @@ def load_ipython_extension(shell: Any) -> None:
 
 def bertline(line: str) -> None:
     """A command of `bertline`, as %bertline run my.yaml --set training.epochs=2. A failure stops the notebook there."""
-    from pipeline.cli import main
+    from bertline.pipeline.cli import main
 
     try:
         main.main(shlex.split(line), prog_name="bertline", standalone_mode=False)
@@ -71,7 +72,7 @@ def curves(*runs: str, metric: str = "train/loss", workspace: str = "workspace")
     """A metric of runs, by step: a column a run, ready to be plotted."""
     import pandas as pd
 
-    from pipeline.run_store import run_store
+    from bertline.pipeline.runs.store import run_store
 
     with run_store(workspace, "the runs") as store:
         points = {name: store.curve(store.find(name).run_id, metric) for name in runs}

@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.storage import at
-from serving.contract import WITHDRAWN
+from bertline.pipeline.core.storage import at
+from bertline.serving.contract import WITHDRAWN
 
 
 class TextModel:
     """Answers a table of texts, its columns named as the model's inputs, by a table of answers."""
 
     def __init__(self, folder: str) -> None:
-        from pipeline.predict import find
+        from bertline.pipeline.inference.predictor import find
 
         found = find(folder, "")
         self._keys, self._loaded = list(found.text_keys), found.load()
@@ -27,8 +27,8 @@ class TextModel:
     def predict(self, model_input: Any, params: Mapping[str, Any] | None = None) -> Any:
         import pandas as pd
 
-        from pipeline.config import CHOICES
-        from pipeline.predict import BATCH
+        from bertline.pipeline.config import CHOICES
+        from bertline.pipeline.inference.predictor import BATCH
 
         table = model_input if isinstance(model_input, pd.DataFrame) else pd.DataFrame(model_input)
         if set(table.columns) != set(self._keys) and len(table.columns) == len(self._keys):

@@ -1,0 +1,1 @@
+"""Models as others get them: exported, served, and asked by a client."""

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pipeline.storage import AnyPath, at
+from bertline.pipeline.core.storage import AnyPath, at
 
 DEFAULT_SIGNATURE = "serving_default"
 EXAMPLES_SIGNATURE = "serving_examples"

@@ -2,7 +2,7 @@
 
 import os
 
-from pipeline.environment import prepare
+from bertline.pipeline.core.environment import prepare
 
 prepare()
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -14,9 +14,12 @@ _LONGEST = (
     "e2e/test_study",
     "e2e/test_cache",
     "e2e/",
-    "component/tracking/",
-    "component/test_tr",
-    "component/",
+    "integration/components/tracking/",
+    "integration/components/test_tr",
+    "integration/models/test_tr",
+    "integration/serving/test_tr",
+    "integration/",
+    "conformance/",
 )
 """Files that take minutes; begun last, one of them would keep a single worker busy while the others have nothing left."""
 
@@ -36,6 +39,6 @@ def pytest_addoption(parser):
     parser.addoption(
         "--target",
         default="embedded",
-        help="of tests/component/serving_conformance: embedded, binary, docker, or HOST:PORT of gRPC",
+        help="of tests/conformance: embedded, binary, docker, or HOST:PORT of gRPC",
     )
     parser.addoption("--rest-target", metavar="HOST:PORT", help="REST of a --target HOST:PORT")

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from components.held_out.rows import HeldOutRows, as_text, row_ids
-from models.raw_examples import read_records
-from models.task import Raw
-from pipeline.config import CHOICES
+from bertline.components.evaluator.predictions.rows import HeldOutRows, as_text, row_ids
+from bertline.models.data.example_parsing import read_records
+from bertline.models.tasks.base.task import Raw
+from bertline.pipeline.config import CHOICES
 
 MOST_EXAMPLES = 20_000
 """Examples of a split that are read: the first ones, which are a sample, because Ingest has shuffled them by a hash."""

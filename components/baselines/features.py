@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.tfidf.characters import WORD, lowered
-from models.tfidf.counting import MOST_CHARACTERS
-from models.tfidf.vocabulary import learn
+from bertline.models.tfidf.characters import WORD, lowered
+from bertline.models.tfidf.counting import MOST_CHARACTERS
+from bertline.models.tfidf.vocabulary import learn
 
 Fields = Sequence[Sequence[str]]
 """The texts of the rows, field by field: of pairs the first ones and the second ones."""

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from components.baselines.data import FEWEST_EXAMPLES
-from components.baselines.measuring import Measured
-from components.baselines.probe import NAME as PROBE
-from components.baselines.scoring import Baseline, Score, only
-from components.held_out.scores import scorer
-from models.task import Metric, Task
-from pipeline.config import EvaluationConfig
+from bertline.components.baselines.data import FEWEST_EXAMPLES
+from bertline.components.baselines.measurement import Measured
+from bertline.components.baselines.probe import NAME as PROBE
+from bertline.components.baselines.scores import Baseline, Score, only
+from bertline.components.evaluator.predictions.scores import scorer
+from bertline.models.tasks.base.task import Metric, Task
+from bertline.pipeline.config import EvaluationConfig
 
 _DRAWS = 200
 

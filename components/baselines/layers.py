@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from components.baselines.data import Examples, flagged, labelled, numbered
-from components.baselines.linear import Logistic, ridge
-from models.probing import Linear, layer_of
+from bertline.components.baselines.data import Examples, flagged, labelled, numbered
+from bertline.components.baselines.linear import Logistic, ridge
+from bertline.models.training.probing import Linear, layer_of
 
 _CERTAIN = 20.0
 """The logit of a label that every example has."""

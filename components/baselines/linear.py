@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from components.baselines.features import Fields, joined, overlaps, tf_idf
+from bertline.components.baselines.features import Fields, joined, overlaps, tf_idf
 
 _MANY_WEIGHTS = 1_000_000
 """Features times classes, from which on stochastic gradient descent learns them, in less time and memory: of 7,500 texts in

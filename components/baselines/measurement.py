@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from components.baselines.data import MOST_EXAMPLES, Examples, Given, beside, most_examples, read_examples
-from components.baselines.probe import probe
-from components.baselines.scoring import Baseline
-from components.held_out.rows import HeldOutRows
-from models.task import Raw, Task, raw_features
+from bertline.components.baselines.data import MOST_EXAMPLES, Examples, Given, beside, most_examples, read_examples
+from bertline.components.baselines.probe import probe
+from bertline.components.baselines.scores import Baseline
+from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.models.tasks.base.task import Raw, Task, raw_features
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The frozen probe as a baseline: the linear model over the encoder's own vectors, before anything was fine-tuned.
 
-The Trainer, which has learned it, leaves its predictions (`components/probe_predictions.py`); here they are judged.
+The Trainer, which has learned it, leaves its predictions (`components/trainer/probe_predictions.py`); here they are judged.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 import tensorflow as tf
 
-from components.baselines.data import Given
-from components.baselines.scoring import Baseline, of_predictions
+from bertline.components.baselines.data import Given
+from bertline.components.baselines.scores import Baseline, of_predictions
 
 NAME = "probe"
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from components.arrow import pa
-from components.held_out.rows import HeldOutRows, as_column, column_name
-from components.held_out.scores import scorer
-from models.decision import Decision
-from models.tuning import threshold_of
+from bertline.components.evaluator.predictions.rows import HeldOutRows, as_column, column_name
+from bertline.components.evaluator.predictions.scores import scorer
+from bertline.models.decisions.decision import Decision
+from bertline.models.decisions.tuning import threshold_of
+from bertline.pipeline.core.arrow import pa
 
 Score = Callable[[np.ndarray], dict[str, float]]
 """(how often each row counts) -> metrics."""

@@ -1,4 +1,4 @@
-"""The Evaluator: the pipeline's door to `evaluation.py`."""
+"""The Evaluator: the pipeline's door to `executor.py`."""
 
 import json
 import os
@@ -20,16 +20,16 @@ from tfx.types import artifact_utils
 from tfx.types.standard_artifacts import Examples, Model, ModelBlessing, ModelEvaluation, ModelRun
 from tfx.utils import io_utils, path_utils
 
-from components import events
-from components.evaluation import evaluate
-from components.ingest.rows import TEST
-from components.publish import model_digest, pushed_versions
-from components.step_files import PROBE, RECIPE
-from components.verdict import FILE_NAME
-from models.task import as_learned, get_task
-from pipeline.config import EvaluationConfig, PretrainingConfig
-from pipeline.storage import at_hand
-from serving.contract import read_card
+from bertline.components.evaluator.executor import evaluate
+from bertline.components.evaluator.verdict import FILE_NAME
+from bertline.components.ingest.rows import TEST
+from bertline.components.pusher.executor import model_digest, pushed_versions
+from bertline.components.step_files import PROBE, RECIPE
+from bertline.models.tasks.base.task import as_learned, get_task
+from bertline.pipeline.config import EvaluationConfig, PretrainingConfig
+from bertline.pipeline.core import events
+from bertline.pipeline.core.storage import at_hand
+from bertline.serving.contract import read_card
 
 
 @component(use_beam=True)

@@ -19,24 +19,34 @@ import tensorflow_model_analysis as tfma
 import tensorflow_text  # noqa: F401  the ops inside the exported models
 from tfx_bsl.tfxio import tf_example_record
 
-from components import metrics
-from components.baselines.judging import lost_to
-from components.baselines.measuring import Measured, measure_baselines
-from components.held_out.decided import decided
-from components.held_out.rows import HeldOutRows
-from components.held_out.scores import Estimate, bootstrap, enough_draws
-from components.held_out.scores import confusion as confusion_of
-from components.held_out.writer import row_evaluator
-from components.metrics import PER_CLASS
-from components.undefined import undefined_metrics
-from components.verdict import LENGTH, OVERALL, ROWS, Slices, Verdict, check_metrics, judge, length_slice, slice_name
-from models.decision import Decision
-from models.kinds import ENCODER
-from models.score_families import family_of
-from models.scores import OF_CLASSES
-from models.task import Task
-from pipeline.config import EvaluationConfig
-from serving.contract import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, read_card
+from bertline.components.baselines.judgement import lost_to
+from bertline.components.baselines.measurement import Measured, measure_baselines
+from bertline.components.evaluator import metrics
+from bertline.components.evaluator.metrics import PER_CLASS
+from bertline.components.evaluator.predictions.decisions import decided
+from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.evaluator.predictions.scores import Estimate, bootstrap, enough_draws
+from bertline.components.evaluator.predictions.scores import confusion as confusion_of
+from bertline.components.evaluator.predictions.writer import row_evaluator
+from bertline.components.evaluator.undefined import undefined_metrics
+from bertline.components.evaluator.verdict import (
+    LENGTH,
+    OVERALL,
+    ROWS,
+    Slices,
+    Verdict,
+    check_metrics,
+    judge,
+    length_slice,
+    slice_name,
+)
+from bertline.models.decisions.decision import Decision
+from bertline.models.kinds import ENCODER
+from bertline.models.metrics.accumulators import family_of
+from bertline.models.metrics.scores import OF_CLASSES
+from bertline.models.tasks.base.task import Task
+from bertline.pipeline.config import EvaluationConfig
+from bertline.serving.contract import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, read_card
 
 _DIFFERENCE = "_diff"
 """Ends the names under which TFMA gives how far a candidate is from its baseline."""
@@ -62,7 +72,7 @@ def evaluate(
 ) -> Verdict:
     """Measures the model at `model` (and `baseline`) on the files `examples`, and the model alone on the files `test`.
 
-    Writes TFMA's results to `output`, and every row with the model's answer (`components/held_out`).
+    Writes TFMA's results to `output`, and every row with the model's answer (`components/evaluator/predictions`).
 
     Args:
       text_keys: the raw features with the texts of a row.

@@ -1,4 +1,4 @@
-"""The scores of `models/score_families.py` as metrics of TFMA: added up by Beam, on every slice, for both models."""
+"""The scores of `models/metrics/accumulators.py` as metrics of TFMA: added up by Beam, on every slice, for both models."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import apache_beam as beam
 import numpy as np
 from tensorflow_model_analysis.metrics import metric_types, metric_util
 
-from models.decision import LIKELIEST, Decision
-from models.score_families import Family, families, family_of
-from models.scores import OF_CLASSES
+from bertline.models.decisions.decision import LIKELIEST, Decision
+from bertline.models.metrics.accumulators import Family, families, family_of
+from bertline.models.metrics.scores import OF_CLASSES
 
 PER_CLASS = "class/"
 """Begins the name of a score of one class: class/NAME/score."""

@@ -1,6 +1,6 @@
 """Why a metric has no value on the evaluation examples, and what can be done about it.
 
-The scores themselves say when they are undefined (`models/scores.py`); what the examples lack is said here, for the
+The scores themselves say when they are undefined (`models/metrics/scores.py`); what the examples lack is said here, for the
 summary, the report and the sentence that refuses a threshold.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from models.score_families import family_of
-from models.task import Task
+from bertline.models.metrics.accumulators import family_of
+from bertline.models.tasks.base.task import Task
 
 _SHOWN_CLASSES = 5
 _WHY = {

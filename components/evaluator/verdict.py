@@ -1,6 +1,6 @@
 """What the evaluator decides, from numbers alone.
 
-TFMA measures (`evaluation.py`); the decision is one function of those numbers, so that a refusal can name the metric, the
+TFMA measures (`executor.py`); the decision is one function of those numbers, so that a refusal can name the metric, the
 value, the bound and the slice, and small slices are shown but not judged.
 """
 
@@ -12,11 +12,11 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from components.json_numbers import with_nan, without_nan
-from models.scores import per_class
-from models.task import Task
-from pipeline.config import EvaluationConfig
-from pipeline.errors import BertlineError
+from bertline.models.metrics.scores import per_class
+from bertline.models.tasks.base.task import Task
+from bertline.pipeline.config import EvaluationConfig
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.core.json_numbers import with_nan, without_nan
 
 FILE_NAME = "verdict.json"
 OVERALL = "all rows"
@@ -50,7 +50,8 @@ class Verdict:
     kind_why: str = ""
     """Why it is a fallback."""
     decided: dict[str, float] = field(default_factory=dict)
-    """How well the probabilities are calibrated, and what was tuned to decide by them, see `held_out/decided.py`."""
+    """How well the probabilities are calibrated, and what was tuned to decide by them, see
+    `components/evaluator/predictions/decisions.py`."""
     decided_how: dict[str, str] = field(default_factory=dict)
     """The same in sentences: calibration, threshold, abstention."""
     per_class: Slices = field(default_factory=dict)

@@ -6,10 +6,10 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from components.ingest.records import BadRow, Row, as_raw, bad_row
+from bertline.components.ingest.readers.records import BadRow, Row, as_raw, bad_row
 
 if TYPE_CHECKING:
-    from pipeline.config import DataConfig
+    from bertline.pipeline.config import DataConfig
 
 NOT_A_CHOICE = "label is none of the choices"
 NOT_A_LIST = "choices are not a list"

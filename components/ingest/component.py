@@ -11,10 +11,10 @@ from tfx.proto import example_gen_pb2
 from tfx.types import artifact_utils, standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
-from components.artifacts import IngestReport
-from components.ingest.rows import SPLITS
-from components.ingest.run import ingest
-from pipeline.config import DataConfig, LabelKind
+from bertline.components.artifacts import IngestReport
+from bertline.components.ingest.executor import ingest
+from bertline.components.ingest.rows import SPLITS
+from bertline.pipeline.config import DataConfig, LabelKind
 
 GIVEN_AT_RUN = ("path", "train", "eval", "test")
 """Settings of `data` that may be given when a run is started."""

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from components.ingest.rows import TEST, KeptRow
-from pipeline.config import CHOICES, TEXT_KEYS, DataConfig
+from bertline.components.ingest.rows import TEST, KeptRow
+from bertline.pipeline.config import CHOICES, TEXT_KEYS, DataConfig
 
 DUPLICATES = "data.duplicates"
 MAX_EVAL_ROWS = 5_000_000

@@ -15,16 +15,16 @@ import apache_beam as beam
 import tensorflow as tf
 from apache_beam.io.filesystems import FileSystems
 
-from components.ingest.files import InputFile, raw_bytes
-from components.ingest.notes import notes
-from components.ingest.plan import MakePlan, Plan, Seen
-from components.ingest.readers import check_inputs, needed_columns, read
-from components.ingest.records import BadRow, Row
-from components.ingest.report import MAX_QUARANTINED, Tally, judge, quarantine_lines
-from components.ingest.rows import Features, KeptRow, sort_row
-from components.ingest.shards import write_shard
-from components.ingest.spill import ORDER_BYTES, Spill
-from pipeline.config import DataConfig, LabelKind
+from bertline.components.ingest.files import InputFile, raw_bytes
+from bertline.components.ingest.notes import notes
+from bertline.components.ingest.plan import MakePlan, Plan, Seen
+from bertline.components.ingest.readers.records import BadRow, Row
+from bertline.components.ingest.readers.registry import check_inputs, needed_columns, read
+from bertline.components.ingest.report import MAX_QUARANTINED, Tally, judge, quarantine_lines
+from bertline.components.ingest.rows import Features, KeptRow, sort_row
+from bertline.components.ingest.shards import write_shard
+from bertline.components.ingest.spill import ORDER_BYTES, Spill
+from bertline.pipeline.config import DataConfig, LabelKind
 
 SHARD_BYTES = 32 * 2**20
 """Raw bytes a shard; a shard is put in order in memory."""

@@ -16,12 +16,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TextIO, cast
 
-from components.ingest import database
-from components.ingest.records import ENCODING, MAX_RECORD_CHARS, UNUSABLE, BadRow, bad_row, find_unusable
-from components.ingest.spans import SPAN, files_of_spans
-from pipeline import storage
-from pipeline.config import DataConfig, format_names
-from pipeline.errors import BertlineError
+from bertline.components.ingest.readers import database
+from bertline.components.ingest.readers.records import ENCODING, MAX_RECORD_CHARS, UNUSABLE, BadRow, bad_row, find_unusable
+from bertline.components.ingest.spans import SPAN, files_of_spans
+from bertline.pipeline.config import DataConfig, format_names
+from bertline.pipeline.core import storage
+from bertline.pipeline.core.errors import BertlineError
 
 _COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 _LIKELY_EXPANSION = {".gz": 4, ".bz2": 4, ".parquet": 4, ".pq": 4, ".xlsx": 4, ".xlsm": 4}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from pipeline.config import DataConfig
+    from bertline.pipeline.config import DataConfig
 
 EXCLUDE, MAX_WORDS, MAX_WORD_RATIO = "data.exclude", "data.max_words", "data.max_word_ratio"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from components.ingest.duplicates import DUPLICATES, MAX_EVAL_ROWS
-from components.ingest.rows import TEST
-from components.ingest.strata import LEAST_TEXTS
-from pipeline.config import LabelKind
+from bertline.components.ingest.duplicates import DUPLICATES, MAX_EVAL_ROWS
+from bertline.components.ingest.rows import TEST
+from bertline.components.ingest.strata import LEAST_TEXTS
+from bertline.pipeline.config import LabelKind
 
 FEW = 10
 """A class with fewer evaluation examples is hardly measured: one example more or less is over a tenth of its recall."""

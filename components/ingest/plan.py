@@ -9,11 +9,11 @@ from typing import NamedTuple
 import apache_beam as beam
 import numpy as np
 
-from components.ingest.duplicates import Digests, digest_of, looks_for_duplicates
-from components.ingest.records import Row
-from components.ingest.rows import TEST, KeptRow, hash_of, split_key
-from components.ingest.strata import Moves, Strata
-from pipeline.config import DataConfig, LabelKind
+from bertline.components.ingest.duplicates import Digests, digest_of, looks_for_duplicates
+from bertline.components.ingest.readers.records import Row
+from bertline.components.ingest.rows import TEST, KeptRow, hash_of, split_key
+from bertline.components.ingest.strata import Moves, Strata
+from bertline.pipeline.config import DataConfig, LabelKind
 
 _CLASSES = ("class", "classes", "tags")
 """Kinds of labels whose classes a split can keep apart."""

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from components.ingest.duplicates import DUPLICATES
-from components.ingest.files import InputFile
-from components.ingest.filters import EXCLUDE, LeftOut
-from components.ingest.plan import Plan
-from components.ingest.records import UNREADABLE, BadRow, Row
-from components.ingest.rows import ALL_SPLITS, SPLITS, TEST, KeptRow
-from pipeline.config import DataConfig, LabelKind
-from pipeline.errors import BertlineError
+from bertline.components.ingest.duplicates import DUPLICATES
+from bertline.components.ingest.files import InputFile
+from bertline.components.ingest.filters import EXCLUDE, LeftOut
+from bertline.components.ingest.plan import Plan
+from bertline.components.ingest.readers.records import UNREADABLE, BadRow, Row
+from bertline.components.ingest.rows import ALL_SPLITS, SPLITS, TEST, KeptRow
+from bertline.pipeline.config import DataConfig, LabelKind
+from bertline.pipeline.core.errors import BertlineError
 
 MAX_QUARANTINED = 10_000
 """Rows in the quarantine file; more are counted and not written."""

@@ -8,14 +8,24 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from components.ingest.choices import NOT_A_CHOICE, as_index, choices_of
-from components.ingest.filters import EXCLUDE, LeftOut, count_words, left_out
-from components.ingest.records import NESTED, BadRow, ListText, OneOrMore, Row, Values, as_raw, bad_row, list_of
-from models import tags
-from pipeline.config import CHOICES
+from bertline.components.ingest.choices import NOT_A_CHOICE, as_index, choices_of
+from bertline.components.ingest.filters import EXCLUDE, LeftOut, count_words, left_out
+from bertline.components.ingest.readers.records import (
+    NESTED,
+    BadRow,
+    ListText,
+    OneOrMore,
+    Row,
+    Values,
+    as_raw,
+    bad_row,
+    list_of,
+)
+from bertline.models.data import tag_schemes
+from bertline.pipeline.config import CHOICES
 
 if TYPE_CHECKING:  # the Evaluator needs names from here, and nothing of how rows are read
-    from pipeline.config import DataConfig, LabelKind, Scheme
+    from bertline.pipeline.config import DataConfig, LabelKind, Scheme
 
 EMPTY_TEXT = "empty text"
 EMPTY_SECOND = "empty second text"
@@ -121,7 +131,7 @@ def tagged_words(text: str | None, label: str | None, scheme: Scheme) -> Feature
             return f"the word {word!r} is empty or has a space in it; make it two words, each with its tag"
     if text is not None and label is not None and len(words) != len(names):
         return f"{len(words)} words and {len(names)} tags; each word has one tag"
-    if problem := tags.problem(names, scheme):
+    if problem := tag_schemes.problem(names, scheme):
         return problem
     given: Features = {"text": " ".join(words), "label": tuple(names), "words": len(words)}
     missing = {"text": text is None, "label": label is None}

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from components.ingest.duplicates import NO_TEXT
-from components.ingest.filters import left_out
-from components.ingest.plan import Plan
-from components.ingest.report import Tally
-from components.ingest.rows import ALL_SPLITS
-from components.ingest.spill import Spilled, read_back
-from pipeline.config import CHOICES, TEXT_KEYS, DataConfig, LabelKind
+from bertline.components.ingest.duplicates import NO_TEXT
+from bertline.components.ingest.filters import left_out
+from bertline.components.ingest.plan import Plan
+from bertline.components.ingest.report import Tally
+from bertline.components.ingest.rows import ALL_SPLITS
+from bertline.components.ingest.spill import Spilled, read_back
+from bertline.pipeline.config import CHOICES, TEXT_KEYS, DataConfig, LabelKind
 
 
 def write_shard(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pipeline import storage
+from bertline.pipeline.core import storage
 
 SPAN = "{SPAN}"
 

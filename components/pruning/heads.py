@@ -6,7 +6,7 @@
     heads.metrics(lost)             # with them masked
     heads.export(lost, "smaller")   # without them, for good
 
-`pipeline/prune.py` does it for `bertline prune`, with a record of it.
+`pipeline/prune/heads.py` does it for `bertline prune`, with a record of it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import tensorflow as tf
 
-from components.held_out.asked import asked_rows
-from components.held_out.scores import scores
-from components.publish import model_digest
-from components.serve_check import read_samples
-from models.head_importance import (
+from bertline.components.evaluator.predictions.in_process import asked_rows
+from bertline.components.evaluator.predictions.scores import scores
+from bertline.components.pusher.executor import model_digest
+from bertline.components.serve_check.executor import read_samples
+from bertline.models.adapters.head_importance import (
     Heads,
     Progress,
     by_ablation,
@@ -35,20 +35,20 @@ from models.head_importance import (
     no_progress,
     present,
 )
-from models.inputs import by_length, padded
-from models.kinds import need_encoder
-from models.lora import find_encoder
-from models.pruning import prune_model
-from models.raw_examples import features_of
-from models.rebuilding import rebuild
-from models.task import Tensors, as_learned, expanded, get_task
-from pipeline.config import nearest, task_names
-from pipeline.config.renamed import current_section
-from pipeline.errors import BertlineError
-from serving.contract import read_card
-from serving.embedded.errors import RequestError
-from serving.exporting import export_whole
-from serving.samples import Row
+from bertline.models.adapters.lora import find_encoder
+from bertline.models.adapters.pruning import prune_model
+from bertline.models.checkpoints.from_saved_model import rebuild
+from bertline.models.data.batching import by_length, padded
+from bertline.models.data.example_parsing import features_of
+from bertline.models.kinds import need_encoder
+from bertline.models.tasks.base.task import Tensors, as_learned, expanded, get_task
+from bertline.pipeline.config import nearest, task_names
+from bertline.pipeline.config.renamed import current_section
+from bertline.pipeline.core.errors import BertlineError
+from bertline.serving.contract import read_card
+from bertline.serving.embedded.errors import RequestError
+from bertline.serving.export.exporter import export_whole
+from bertline.serving.export.samples import Row
 
 By = Literal["gradient", "ablation"]
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -103,7 +103,7 @@ class PushedHeads:
         return self._scores(mask_without(self.size, lost or {}))
 
     def importance(self, by: By, metric: str | None = None, progress: Progress = no_progress) -> np.ndarray:
-        """[layers, heads]: see `models/head_importance.py`.
+        """[layers, heads]: see `models/adapters/head_importance.py`.
 
         Args:
           metric: what an ablation is measured by.

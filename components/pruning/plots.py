@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from components.plots import new_figure
+from bertline.components.reports.plots import new_figure
 
 _MOST_NUMBERS = 300
 """Cells that have a number in them: of more, nobody reads them."""

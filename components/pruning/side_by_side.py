@@ -15,12 +15,12 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  the ops inside the models
 
-from components.held_out.asked import asked_rows
-from components.held_out.scores import Spread, bootstrap
-from models.decision import Decision
-from models.head_importance import Progress, no_progress
-from models.task import Task
-from serving.contract import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, folder_bytes, read_card
+from bertline.components.evaluator.predictions.in_process import asked_rows
+from bertline.components.evaluator.predictions.scores import Spread, bootstrap
+from bertline.models.adapters.head_importance import Progress, no_progress
+from bertline.models.decisions.decision import Decision
+from bertline.models.tasks.base.task import Task
+from bertline.serving.contract import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, folder_bytes, read_card
 
 _ROWS_AT_ONCE = 32
 

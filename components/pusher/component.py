@@ -1,4 +1,4 @@
-"""The Pusher of the pipeline: a door to `components/publish.py`, open to blessed models only."""
+"""The Pusher of the pipeline: a door to `components/pusher/executor.py`, open to blessed models only."""
 
 import json
 import os
@@ -9,8 +9,8 @@ from tfx.dsl.component.experimental.decorators import component
 from tfx.types.standard_artifacts import Model, ModelBlessing, PushedModel
 from tfx.utils.path_utils import serving_model_path
 
-from components.publish import RUN_VARIABLE, publish
-from serving.contract import read_card
+from bertline.components.pusher.executor import RUN_VARIABLE, publish
+from bertline.serving.contract import read_card
 
 
 @component

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipeline.storage import AnyPath, at, is_remote, reaching, send
-from serving.contract import WITHDRAWN, write_card
+from bertline.pipeline.core.storage import AnyPath, at, is_remote, reaching, send
+from bertline.serving.contract import WITHDRAWN, write_card
 
 _LOCK = ".bertline-lock"
 _LAST = ".bertline-last"  # the highest number ever given: a version that was removed does not free its number

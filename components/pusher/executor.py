@@ -1,6 +1,7 @@
 """The Pusher's work: a model becomes a numbered version that a server never sees half-copied.
 
-`components/destinations.py` says how, in a folder and in a bucket. `components/pusher.py` is the pipeline's door.
+`components/pusher/destinations.py` says how, in a folder and in a bucket. `components/pusher/component.py` is the
+pipeline's door.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from components.destinations import Bucket, Folder, destination_at
-from pipeline.errors import BertlineError
-from pipeline.storage import AnyPath, at
-from serving.contract import CARD, WITHDRAWN, read_card
+from bertline.components.pusher.destinations import Bucket, Folder, destination_at
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.core.storage import AnyPath, at
+from bertline.serving.contract import CARD, WITHDRAWN, read_card
 
 RUN_VARIABLE = "BERTLINE_MLFLOW_RUN"
 """Names the MLflow run to the Pusher. A parameter of the step would be part of its cache key, and no two runs are alike."""

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components.sight.charts import score_chart
-from components.sight.results import Results, Score
-from components.sight.words import interval, measured, shown
+from bertline.components.reports.charts import score_chart
+from bertline.components.reports.results import Results, Score
+from bertline.components.reports.words import interval, measured, shown
 
 _MOST_METRICS = 3
 _INTERVAL = re.compile(r"\[([^\[\], ]+), ([^\[\], ]+)\]")

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from components.held_out.curves import calibration
-from components.held_out.decided import Examples, coverage_curve
-from components.held_out.rows import HeldOutRows
-from components.sight.drawing import Scale
-from pipeline.config import Frozen
+from bertline.components.evaluator.predictions.curves import calibration
+from bertline.components.evaluator.predictions.decisions import Examples, coverage_curve
+from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.reports.drawing import Scale
+from bertline.pipeline.config import Frozen
 
 Point = tuple[float, float]
 WIDTH, HEIGHT = 320, 220

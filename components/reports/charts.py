@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from components.sight.drawing import Scale, percents, scale_of, whisker
-from components.sight.results import Results, Score, Slice
-from components.sight.words import interval, measured, shown
+from bertline.components.reports.drawing import Scale, percents, scale_of, whisker
+from bertline.components.reports.results import Results, Score, Slice
+from bertline.components.reports.words import interval, measured, shown
 
 SEEN = 10
 """Rows that stand unfolded."""

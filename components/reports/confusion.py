@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from components.sight.page import short
-from components.verdict import Verdict
-from pipeline.config import Frozen
+from bertline.components.evaluator.verdict import Verdict
+from bertline.components.reports.page import short
+from bertline.pipeline.config import Frozen
 
 MOST_CLASSES = 40
 """A matrix of more is not readable."""

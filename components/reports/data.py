@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from components.sight.statistics import Feature, features_of
-from pipeline.config import Frozen
+from bertline.components.reports.statistics import Feature, features_of
+from bertline.pipeline.config import Frozen
 
 PAGE, VALUES = "data/page.html", "data/page.json"
 """The names in MLflow of the page, and of what it shows."""
@@ -18,7 +18,7 @@ _MOST_FILES = 100
 
 
 class Anomaly(Frozen):
-    """One thing that is wrong with one split, in the words of `components/anomalies.py`."""
+    """One thing that is wrong with one split, in the words of `components/validation/anomalies.py`."""
 
     split: str
     feature: str

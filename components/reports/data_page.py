@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from components.sight import drawing
-from components.sight.cards import card
-from components.sight.charts import shares
-from components.sight.data import Data
-from components.sight.page import Page, render, short
+from bertline.components.reports import drawing
+from bertline.components.reports.cards import card
+from bertline.components.reports.charts import shares
+from bertline.components.reports.data import Data
+from bertline.components.reports.page import Page, render, short
 
 _MOST_LABELS = 40
 _PLOTS = {
@@ -33,7 +33,7 @@ def data_page(data: Data, name: str) -> Page:
         ("rows", "Examples and files"),
     ]
     title = f"The data of {name}"
-    return render(Path(__file__).with_name("data.html"), {"title": title, "parts": parts, "data_view": view})
+    return render(Path(__file__).parent / "templates" / "data.html", {"title": title, "parts": parts, "data_view": view})
 
 
 def data_view(data: Data) -> dict[str, Any]:

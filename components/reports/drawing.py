@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from components.sight.statistics import Bucket, Numbers
+from bertline.components.reports.statistics import Bucket, Numbers
 
 WIDTH, HEIGHT = 400, 48  # of a histogram, without its texts
 _TOP = 16

@@ -17,12 +17,12 @@ from typing import Any
 
 import jinja2
 
-from pipeline.errors import BertlineError
+from bertline.pipeline.core.errors import BertlineError
 
-_HERE = Path(__file__).parent
-SCRIPT = _HERE / "page.js"
+_TEMPLATES, _STATIC = (Path(__file__).parent / name for name in ("templates", "static"))
+SCRIPT = _STATIC / "page.js"
 """Draws learning curves, and lets one choose by which metric slices are shown."""
-_STYLES = (_HERE / "page.css", _HERE / "charts.css")
+_STYLES = (_STATIC / "page.css", _STATIC / "charts.css")
 COLOURS, DASHES = 8, 4  # that page.css has
 _FRAME_HEIGHT = 700  # pixels, in a notebook
 
@@ -74,13 +74,13 @@ def render(
       data: what the scripts read.
     """
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader([template.parent, _HERE]),
+        loader=jinja2.FileSystemLoader([template.parent, _TEMPLATES]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
     )
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False}
-    script = "".join(path.read_text(encoding="utf-8") for path in (_HERE / "frame.js", *scripts))
+    script = "".join(path.read_text(encoding="utf-8") for path in (_STATIC / "frame.js", *scripts))
     return Page(
         environment.get_template(template.name).render(
             **view,

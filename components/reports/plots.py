@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from components.verdict import Verdict
+from bertline.components.evaluator.verdict import Verdict
 
 
 def confusion_matrix(verdict: Verdict) -> Figure:

@@ -6,15 +6,15 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from components.held_out.error_records import error_records
-from components.held_out.rows import HeldOutRows
-from components.held_out.scores import LEVEL, Estimate, bootstrap, enough_draws
-from components.sight.certainty import Certainty
-from components.sight.confusion import Confusion, majority
-from components.verdict import OVERALL, ROWS, Verdict
-from models.kinds import told
-from pipeline.config import Frozen
-from pipeline.errors import BertlineError
+from bertline.components.evaluator.predictions.error_records import error_records
+from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.evaluator.predictions.scores import LEVEL, Estimate, bootstrap, enough_draws
+from bertline.components.evaluator.verdict import OVERALL, ROWS, Verdict
+from bertline.components.reports.certainty import Certainty
+from bertline.components.reports.confusion import Confusion, majority
+from bertline.models.kinds import told
+from bertline.pipeline.config import Frozen
+from bertline.pipeline.core.errors import BertlineError
 
 PAGE = "evaluation/page.html"
 """The name in MLflow of the page."""

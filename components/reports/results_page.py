@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from components.sight.cards import metric_cards, verdict_card
-from components.sight.certainty import charts
-from components.sight.charts import baseline_chart, class_chart, slice_charts, slices_left_out
-from components.sight.confusion import matrix, most_mixed
-from components.sight.page import SCRIPT, Page, render
-from components.sight.results import Results, Score
-from components.sight.words import interval, measured, shown
+from bertline.components.reports.cards import metric_cards, verdict_card
+from bertline.components.reports.certainty import charts
+from bertline.components.reports.charts import baseline_chart, class_chart, slice_charts, slices_left_out
+from bertline.components.reports.confusion import matrix, most_mixed
+from bertline.components.reports.page import SCRIPT, Page, render
+from bertline.components.reports.results import Results, Score
+from bertline.components.reports.words import interval, measured, shown
 
 _MOST_MIXED = 10
 _MOST_BASELINE_METRICS = 6  # columns of their table; those with a threshold are the first
@@ -29,7 +29,7 @@ def results_page(results: Results, name: str) -> Page:
         *([("errors", "Errors")] if view["errors"] or view["matrix"] else []),
     ]
     title = f"{name} on {results.rows:,} evaluation examples"
-    template = Path(__file__).with_name("results.html")
+    template = Path(__file__).parent / "templates" / "results.html"
     cards = [verdict_card(results), *metric_cards(results)]
     return render(template, {"title": title, "parts": parts, "results_view": view, "cards": cards}, scripts=[SCRIPT])
 

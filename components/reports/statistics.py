@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Literal
 
-from pipeline.config import Frozen
+from bertline.pipeline.config import Frozen
 
 _MOST_VALUES = 10
 _MOST_CHARACTERS = 200

@@ -1,8 +1,8 @@
 """Pre-training examples: documents become pairs of sentences, packed, with masks drawn for them.
 
-The rules are in `models/sentence_pairs.py` and `models/masking.py`; here Beam deals the documents out. A shard is a few
-thousand documents, chosen by a hash; they lend each other their sentences. What a shard gives follows from its documents,
-the seed and its number alone, so equal input gives equal examples, on one machine or on many.
+The rules are in `models/data/sentence_pairs.py` and `models/data/masking.py`; here Beam deals the documents out. A shard
+is a few thousand documents, chosen by a hash; they lend each other their sentences. What a shard gives follows from its
+documents, the seed and its number alone, so equal input gives equal examples, on one machine or on many.
 """
 
 import hashlib
@@ -23,15 +23,15 @@ from tfx.types import artifact_utils, standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 from tfx.utils import io_utils
 
-from components import events
-from components.artifacts import Vocabulary
-from components.vocabulary import VOCABULARY_FILE, texts_of
-from models.masking import MaskingRules, mask_batch
-from models.sentence_pairs import pairs_of
-from models.tasks.graphs.pretraining import LABELS, PHASE, masking_rules
-from models.text import TextEncoder
-from pipeline.config import PretrainingConfig, TextConfig
-from pipeline.errors import BertlineError
+from bertline.components.artifacts import Vocabulary
+from bertline.components.vocabulary.component import VOCABULARY_FILE, texts_of
+from bertline.models.data.masking import MaskingRules, mask_batch
+from bertline.models.data.sentence_pairs import pairs_of
+from bertline.models.tasks.graphs.pretraining import LABELS, PHASE, masking_rules
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.pipeline.config import PretrainingConfig, TextConfig
+from bertline.pipeline.core import events
+from bertline.pipeline.core.errors import BertlineError
 
 SHARD_BYTES = 64 * 2**20
 """Bytes of documents that are held in memory together, as files hold them: gzipped."""

@@ -1,4 +1,4 @@
-"""ServeCheck: the pipeline's door to `serve_check.py`."""
+"""ServeCheck: the pipeline's door to `executor.py`."""
 
 import json
 import os
@@ -11,8 +11,8 @@ from tfx.types.standard_artifacts import Model, ModelBlessing
 from tfx.utils import io_utils
 from tfx.utils.path_utils import serving_model_path
 
-from components.serve_check import Report, serve_check
-from components.step_files import SERVE_CHECK
+from bertline.components.serve_check.executor import Report, serve_check
+from bertline.components.step_files import SERVE_CHECK
 
 
 @component

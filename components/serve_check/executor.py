@@ -1,7 +1,8 @@
 """What a blessed model must show before it is pushed: that a server loads it and answers as the trained model did.
 
 The Evaluator has judged the model in the process of the line. Here a fresh server process loads the very files, and is
-asked over gRPC what the model brings along as samples. `components/serve_checker.py` is the pipeline's door to this file.
+asked over gRPC what the model brings along as samples. `components/serve_check/component.py` is the pipeline's door to
+this file.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline.errors import BertlineError
-from serving import launch
-from serving.client import Client, ServingError
-from serving.config_files import one_model
-from serving.embedded import process
-from serving.embedded.errors import RequestError
-from serving.embedded.tensors import to_array
-from serving.embedded.warm_up import records
-from serving.settings import ServerSettings
+from bertline.pipeline.core.errors import BertlineError
+from bertline.serving.client.sync import Client, ServingError
+from bertline.serving.embedded import process
+from bertline.serving.embedded.errors import RequestError
+from bertline.serving.embedded.lifecycle.warm_up import records
+from bertline.serving.embedded.tensors import to_array
+from bertline.serving.launch import launcher as launch
+from bertline.serving.launch.config_files import one_model
+from bertline.serving.settings import ServerSettings
 
 TOLERANCE = 1e-5
 """By which a number may differ: absolute up to 1, and above it a share of the number, for a float has so many digits."""

@@ -14,7 +14,7 @@ from tfx.types.standard_component_specs import StatisticsGenSpec as StockSpec
 from tfx.utils import io_utils, json_utils
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
-from components.small import is_small, read_records
+from bertline.components.small_data import is_small, read_records
 
 
 class Executor(executor.Executor):

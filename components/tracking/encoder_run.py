@@ -9,12 +9,18 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from components.store import asking, impatient, is_there, matching, only_match
-from components.store import open_store as open_store  # those who record runs have it from here
-from models.task import get_task, is_task
-from pipeline.config import without_password
-from pipeline.errors import BertlineError
-from serving.contract import ENCODER, read_card
+from bertline.components.tracking.backend.store import (
+    asking,
+    impatient,
+    is_there,
+    matching,
+    only_match,
+    open_store,  # those who record runs have it from here
+)
+from bertline.models.tasks.base.task import get_task, is_task
+from bertline.pipeline.config import without_password
+from bertline.pipeline.core.errors import BertlineError
+from bertline.serving.contract import ENCODER, read_card
 
 SCHEME = "runs:"
 _REFERENCE = re.compile(r"runs:/([0-9a-f]{6,32})")

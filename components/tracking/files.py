@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from components.step_files import HISTORY, SERVE_CHECK
-from components.steps import Step
-from pipeline.config import Config
+from bertline.components.step_files import HISTORY, SERVE_CHECK
+from bertline.components.steps import Step
+from bertline.pipeline.config import Config
 
 _VERDICT, _ROWS = "verdict.json", "evaluation/rows.parquet"
 _MOST_BYTES = 200 << 20
@@ -73,9 +73,9 @@ PAGE_TITLE = "evaluation"
 
 def load_plotting() -> None:
     """Imports what draws: matplotlib takes as long as a plot."""
-    import components.held_out.plots
-    import components.plots
-    import components.sight.results_page  # noqa: F401
+    import bertline.components.evaluator.predictions.plots
+    import bertline.components.reports.plots
+    import bertline.components.reports.results_page  # noqa: F401
 
 
 def page_of(step: str, config: Config) -> dict[str, Any] | None:
@@ -93,10 +93,10 @@ def make_page(paths: Mapping[str, Path], told: Mapping[str, Any]) -> dict[str, s
       paths: of the step's files, by their names in MLflow.
       told: what `page_of` gave.
     """
-    from components.held_out.rows import HeldOutRows
-    from components.sight.results import PAGE, Bounds, results_of
-    from components.sight.results_page import results_page
-    from components.verdict import Verdict
+    from bertline.components.evaluator.predictions.rows import HeldOutRows
+    from bertline.components.evaluator.verdict import Verdict
+    from bertline.components.reports.results import PAGE, Bounds, results_of
+    from bertline.components.reports.results_page import results_page
 
     rows = HeldOutRows.read(paths[_ROWS]) if _ROWS in paths else None
     results = results_of(Verdict.from_json(paths[_VERDICT].read_text()), rows, Bounds(**told["bounds"]))
@@ -104,30 +104,30 @@ def make_page(paths: Mapping[str, Path], told: Mapping[str, Any]) -> dict[str, s
 
 
 def _learning_curves(path: Path) -> dict[str, Any]:
-    from components.plots import learning_curves
+    from bertline.components.reports.plots import learning_curves
 
     return {"learning_curves.png": learning_curves([json.loads(line) for line in path.read_text().splitlines()])}
 
 
 def _confusion_matrix(path: Path) -> dict[str, Any]:
-    from components.plots import confusion_matrix
-    from components.verdict import Verdict
+    from bertline.components.evaluator.verdict import Verdict
+    from bertline.components.reports.plots import confusion_matrix
 
     verdict = Verdict.from_json(path.read_text())
     return {"confusion_matrix.png": confusion_matrix(verdict)} if verdict.confusion else {}
 
 
 def _rows(path: Path) -> dict[str, Any]:
-    from components.held_out.error_records import error_json
-    from components.held_out.plots import pictures
-    from components.held_out.rows import HeldOutRows
+    from bertline.components.evaluator.predictions.error_records import error_json
+    from bertline.components.evaluator.predictions.plots import pictures
+    from bertline.components.evaluator.predictions.rows import HeldOutRows
 
     rows = HeldOutRows.read(path)
     return {**pictures(rows), "evaluation/worst.json": error_json(rows)}
 
 
 def _heads(path: Path) -> dict[str, Any]:
-    from components.head_plots import pictures
+    from bertline.components.pruning.plots import pictures
 
     return pictures(json.loads(path.read_text()))
 

@@ -18,8 +18,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import Config
-from serving.child import environment_of_child
+from bertline.pipeline.config import Config
+from bertline.pipeline.core.child_process import environment_of_child
 
 LOG = "sender.log"
 _PATIENT = 10  # how much nicer it is than the line beside a training, where nobody waits for it
@@ -53,7 +53,7 @@ class Sender:
         self._users: Counter[Path] = Counter()
         with (spool / LOG).open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "components.tracking.sender"],
+                [sys.executable, "-m", "bertline.components.tracking.backend.sender"],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from components.tracking.journal import Journal, Operation
-from components.tracking.names import valid_name
+from bertline.components.tracking.backend.names import valid_name
+from bertline.components.tracking.journal import Journal, Operation
 
 _STEPWISE = ("train/", "eval_epoch/", "system/")
 """Metrics with a value a step: a training that goes on repeats the steps since its last checkpoint."""

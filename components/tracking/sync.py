@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from components.store import files_folder
-from components.tracking.journal import Journal, Operation, State, journals, now
-from components.tracking.sender import Round, Turn
-from pipeline.config import without_password
+from bertline.components.tracking.backend.sender import Round, Turn
+from bertline.components.tracking.backend.store import files_folder
+from bertline.components.tracking.journal import Journal, Operation, State, journals, now
+from bertline.pipeline.config import without_password
 
 
 @dataclass(frozen=True)

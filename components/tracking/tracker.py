@@ -12,18 +12,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from components import events
-from components.json_numbers import defined
-from components.store import files_folder
-from components.tracking import system
-from components.tracking.files import files_of, page_of
-from components.tracking.journal import KILLED, Journal, Operation, now, resumable
-from components.tracking.names import valid_name
-from components.tracking.process import Sender
-from components.tracking.recorded import Recorded
-from components.tracking.waiting import problem_of, wait_until_opened, wait_until_sent
-from components.verdict import Verdict
-from pipeline.config import Config, without_password
+from bertline.components.evaluator.verdict import Verdict
+from bertline.components.tracking import system
+from bertline.components.tracking.backend.names import valid_name
+from bertline.components.tracking.backend.store import files_folder
+from bertline.components.tracking.files import files_of, page_of
+from bertline.components.tracking.journal import KILLED, Journal, Operation, now, resumable
+from bertline.components.tracking.process import Sender
+from bertline.components.tracking.recorded import Recorded
+from bertline.components.tracking.waiting import problem_of, wait_until_opened, wait_until_sent
+from bertline.pipeline.config import Config, without_password
+from bertline.pipeline.core import events
+from bertline.pipeline.core.json_numbers import defined
 
 
 @dataclass(frozen=True, kw_only=True)

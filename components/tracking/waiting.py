@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from components.tracking.journal import Journal
-from components.tracking.process import LOG as SENDER_LOG
-from components.tracking.process import Sender
+from bertline.components.tracking.journal import Journal
+from bertline.components.tracking.process import LOG as SENDER_LOG
+from bertline.components.tracking.process import Sender
 
 _PROBLEM_SECONDS = 1.0
 _SENT_SECONDS = 30.0  # of a store that takes everything, but slowly; the sender goes on after the line

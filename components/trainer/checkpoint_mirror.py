@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipeline.storage import at, fetch, is_remote, reaching, send
+from bertline.pipeline.core.storage import at, fetch, is_remote, reaching, send
 
 
 @contextmanager

@@ -4,7 +4,7 @@ TensorFlow connects the processes of a cluster before it computes anything, and 
 So each member trains in a child, which is started again, and goes on from the last checkpoint, when another was lost. The
 chief writes what is to be trained as a job, beside the checkpoints, where the workers find it.
 
-    python -m components.trainer_cluster JOB        such a child
+    python -m bertline.components.trainer.cluster JOB        such a child
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from components import events
-from models.cluster import PEER_LOST
-from pipeline.errors import BertlineError
-from pipeline.storage import is_remote
-from serving.child import environment_of_child
+from bertline.models.training.cluster import PEER_LOST
+from bertline.pipeline.core import events
+from bertline.pipeline.core.child_process import environment_of_child
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.core.storage import is_remote
 
 JOB = "job.json"
 _ARGUMENTS = (
@@ -139,7 +139,7 @@ def _run_child(path: Path, hear: Callable[[events.Event], None]) -> tuple[int, s
     reads, writes = os.pipe()
     mistake = None
     with subprocess.Popen(
-        [sys.executable, "-m", "components.trainer_cluster", str(path)],
+        [sys.executable, "-m", "bertline.components.trainer.cluster", str(path)],
         stdin=subprocess.PIPE,  # closed when this process dies, however it does: the child then ends too
         pass_fds=(writes,),
         env=environment_of_child(**{_EVENTS: str(writes)}),
@@ -158,7 +158,7 @@ def _run_child(path: Path, hear: Callable[[events.Event], None]) -> tuple[int, s
 
 
 def _event(told: dict[str, Any]) -> events.Event | None:
-    from models.training import EpochRecord, StepRecord
+    from bertline.models.training.loop import EpochRecord, StepRecord
 
     if "note" in told:
         return events.Note(told["note"])
@@ -197,10 +197,10 @@ def main() -> None:
             tell({"step" if hasattr(event.record, "total_steps") else "epoch": asdict(event.record)})
 
     try:
-        from models.devices import join
+        from bertline.models.training.distribution import join
 
         join()  # before anything is computed
-        from components.trainer import train_here
+        from bertline.components.trainer.executor import train_here
 
         job = json.loads(Path(sys.argv[1]).read_text())
         if job["state"] != "running":

@@ -1,6 +1,7 @@
 """The Trainer's step: TFX's stock executor, given the raw rows as well.
 
-`components/trainer.py` holds the work. It is a module of its own because the executor loads it anew by its dotted path.
+`components/trainer/executor.py` holds the work. It is a module of its own because the executor loads it anew by its dotted
+path.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tfx.types.component_spec import ChannelParameter, ExecutionParameter
 from tfx.types.standard_component_specs import TrainerSpec as StockSpec
 from tfx.utils import json_utils
 
-from pipeline.storage import join, origin
+from bertline.pipeline.core.storage import join, origin
 
 GIVEN_AT_RUN = ("epochs", "learning_rate")
 """Settings of `training` that may be given when a run is started."""
@@ -93,7 +94,7 @@ class Trainer(base_component.BaseComponent):
                 schema=schema,
                 train_args=trainer_pb2.TrainArgs(),
                 eval_args=trainer_pb2.EvalArgs(),
-                run_fn="components.trainer.run_fn",
+                run_fn="bertline.components.trainer.executor.run_fn",
                 custom_config=json_utils.dumps(dict(settings)),
                 **given_at_run,
                 model=types.Channel(type=standard_artifacts.Model),

@@ -1,6 +1,6 @@
 """The Trainer: transformed examples become a SavedModel that takes raw text.
 
-TFX's stock executor calls `run_fn` by its dotted path; `trainer_component.py` is the step around it.
+TFX's stock executor calls `run_fn` by its dotted path; `component.py` is the step around it.
 """
 
 from __future__ import annotations
@@ -18,31 +18,32 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_transform as tft
 
-from components import events
-from components.checkpoint_mirror import checkpoints_at
-from components.fallback import Candidate, better_one
-from components.probe_predictions import write_probe
-from components.recipe import decide_long, prepare
-from components.schema import labels_of
-from components.step_files import HISTORY, PROBE, RECIPE
-from components.trainer_cluster import train_as_chief
-from components.transform import target_vocabulary_of, vocabulary_of
-from models import checkpoints, inputs, training
-from models.cluster import Cluster
-from models.devices import join
-from models.encoder import Encoder, EncoderSize
-from models.held_out import scorer
-from models.kinds import has_fallback
-from models.long_texts import left_open
-from models.packed_rows import pack_rows
-from models.pooled import as_chosen
-from models.positive import Positive, choose_positive
-from models.skew import class_counts, class_weights
-from models.task import Context, Task, Tensors, expanded, get_task
-from models.tasks.graphs.pretraining import PHASE
-from models.text import TextEncoder
-from models.tuning import check_deciding
-from pipeline.config import (
+from bertline.components.step_files import HISTORY, PROBE, RECIPE
+from bertline.components.trainer.checkpoint_mirror import checkpoints_at
+from bertline.components.trainer.cluster import train_as_chief
+from bertline.components.trainer.fallback import Candidate, better_one
+from bertline.components.trainer.probe_predictions import write_probe
+from bertline.components.trainer.recipe import decide_long, prepare
+from bertline.components.transform.component import target_vocabulary_of, vocabulary_of
+from bertline.components.validation.schema import labels_of
+from bertline.models import checkpoints
+from bertline.models.data import batching
+from bertline.models.data.class_balance import class_counts, class_weights
+from bertline.models.data.long_texts import left_open
+from bertline.models.data.sequence_packing import pack_rows
+from bertline.models.decisions.positive_class import Positive, choose_positive
+from bertline.models.decisions.tuning import check_deciding
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.models.heads.pooled import as_chosen
+from bertline.models.kinds import has_fallback
+from bertline.models.tasks.base.task import Context, Task, Tensors, expanded, get_task
+from bertline.models.tasks.graphs.pretraining import PHASE
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.models.training import loop as training
+from bertline.models.training.cluster import Cluster
+from bertline.models.training.distribution import join
+from bertline.models.training.epoch_metrics import scorer
+from bertline.pipeline.config import (
     DecisionConfig,
     ModelConfig,
     PhaseConfig,
@@ -51,10 +52,11 @@ from pipeline.config import (
     TrainingConfig,
     TranslationConfig,
 )
-from pipeline.storage import at_hand
-from pipeline.storage import join as join_paths
-from serving.exporting import export_whole
-from serving.samples import choose_rows
+from bertline.pipeline.core import events
+from bertline.pipeline.core.storage import at_hand
+from bertline.pipeline.core.storage import join as join_paths
+from bertline.serving.export.exporter import export_whole
+from bertline.serving.export.samples import choose_rows
 
 _SHOWN = 20
 
@@ -182,19 +184,19 @@ def train_and_export(task: Task, given: Given, examples: Examples, out: Out) -> 
     def as_read(features: Tensors) -> Tensors:
         return as_chosen(features, context) if was_open else features
 
-    def corpus(files: Sequence[str], for_training: bool) -> inputs.Corpus:
+    def corpus(files: Sequence[str], for_training: bool) -> batching.Corpus:
         prepare = task.preprocessing.prepare(context, for_training) if task.preprocessing.prepare else None
-        read = inputs.read_corpus(
+        read = batching.read_corpus(
             files, examples.feature_spec, lambda features: expanded(task, as_read(features), context, training=True)
         )
         return replace(read, prepare=prepare, counted=task.objective.counted_key)
 
     @cache  # asked for after each epoch; the rows that are learned from are in memory too
     def held_out() -> list[Tensors]:
-        read = inputs.read_rows(examples.evaluation, examples.feature_spec, settings.batch_size).map(
-            inputs.as_it_is(as_read)
+        read = batching.read_rows(examples.evaluation, examples.feature_spec, settings.batch_size).map(
+            batching.as_it_is(as_read)
         )
-        return list(inputs.by_length(read, settings.batch_size))
+        return list(batching.by_length(read, settings.batch_size))
 
     train_rows = corpus(examples.train, True)
     looked_for = positive_of(task, train_rows, labels, given.positive)
@@ -275,21 +277,21 @@ def train_and_export(task: Task, given: Given, examples: Examples, out: Out) -> 
     return result
 
 
-def positive_of(task: Task, rows: inputs.Corpus, labels: Sequence[str], given: str | None) -> Positive | None:
+def positive_of(task: Task, rows: batching.Corpus, labels: Sequence[str], given: str | None) -> Positive | None:
     """The positive class of a task that answers one of two; none of any other."""
     if not any(metric.classes == 2 for metric in task.evaluation.metrics.values()):
         return None
     return choose_positive(labels, counts_of(task, rows, labels).tolist(), given)
 
 
-def counts_of(task: Task, rows: inputs.Corpus, labels: Sequence[str]) -> np.ndarray:
+def counts_of(task: Task, rows: batching.Corpus, labels: Sequence[str]) -> np.ndarray:
     """Training examples of each class."""
     return class_counts({**rows.targets, **rows.others}[str(task.objective.class_key)], len(labels))
 
 
 def weighed(
-    task: Task, rows: inputs.Corpus, setting: Literal["balanced"] | Mapping[str, float], labels: Sequence[str]
-) -> inputs.Corpus:
+    task: Task, rows: batching.Corpus, setting: Literal["balanced"] | Mapping[str, float], labels: Sequence[str]
+) -> batching.Corpus:
     """The rows, with what each class weighs in the loss."""
     weigh, prepare = task.objective.class_weights, rows.prepare
     counts = counts_of(task, rows, labels)
@@ -304,7 +306,7 @@ def weighed(
 
 
 def phases_of(
-    rows: inputs.Corpus, settings: TrainingConfig, text: TextConfig, pretraining: PretrainingConfig
+    rows: batching.Corpus, settings: TrainingConfig, text: TextConfig, pretraining: PretrainingConfig
 ) -> list[training.Phase]:
     """The rows of each phase of a pre-training, packed if the config says so; any other task has one phase."""
     if PHASE not in rows.targets:

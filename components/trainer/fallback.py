@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from components import events
-from components.baselines.data import FEWEST_EXAMPLES, read_examples
-from components.baselines.layers import Lesson
-from models.held_out import scorer, traced_once
-from models.inputs import padded
-from models.kinds import ENCODER, TF_IDF, without_encoder
-from models.probing import Linear
-from models.raw_examples import features_of, read_records
-from models.task import Context, Task, Tensors, expanded, raw_features
-from models.tfidf.model import TfIdfModel, answered_by
-from models.tfidf.vocabulary import learn
-from models.training import TrainingResult
+from bertline.components.baselines.data import FEWEST_EXAMPLES, read_examples
+from bertline.components.baselines.layers import Lesson
+from bertline.models.data.batching import padded
+from bertline.models.data.example_parsing import features_of, read_records
+from bertline.models.kinds import ENCODER, TF_IDF, without_encoder
+from bertline.models.tasks.base.task import Context, Task, Tensors, expanded, raw_features
+from bertline.models.tfidf.model import TfIdfModel, answered_by
+from bertline.models.tfidf.vocabulary import learn
+from bertline.models.training.epoch_metrics import scorer, traced_once
+from bertline.models.training.loop import TrainingResult
+from bertline.models.training.probing import Linear
+from bertline.pipeline.core import events
 
 MOST_WEIGHTS = 16_000_000
 """Features times classes: 64 MB of an export."""

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from components.baselines.data import MOST_EXAMPLES, ids_of, read_examples
-from models.inputs import OF_TOKENS, TOKENS, Corpus
-from models.pooled import sliding_of
-from models.probing import Probe, vectors_of
-from models.raw_examples import features_of, read_records
-from models.task import Context, Task, raw_features
+from bertline.components.baselines.data import MOST_EXAMPLES, ids_of, read_examples
+from bertline.models.data.batching import OF_TOKENS, TOKENS, Corpus
+from bertline.models.data.example_parsing import features_of, read_records
+from bertline.models.heads.pooled import sliding_of
+from bertline.models.tasks.base.task import Context, Task, raw_features
+from bertline.models.training.probing import Probe, vectors_of
 
 _AT_ONCE = 1024
 

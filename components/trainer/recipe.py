@@ -8,16 +8,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from components import events
-from models.cluster import Cluster
-from models.inputs import Corpus, read_lengths
-from models.long_texts import choose_long, left_open
-from models.pooled import PAIR, poolings, sliding_of
-from models.probing import Probe, probe
-from models.recipe import choose, keeps_too_much, parts_of_windows
-from models.task import Context, Task
-from pipeline.config import ModelConfig, Pooling, TextConfig, TrainingConfig
-from pipeline.storage import at_hand
+from bertline.models.data.batching import Corpus, read_lengths
+from bertline.models.data.long_texts import choose_long, left_open
+from bertline.models.heads.pooled import PAIR, poolings, sliding_of
+from bertline.models.tasks.base.task import Context, Task
+from bertline.models.training.cluster import Cluster
+from bertline.models.training.probing import Probe, probe
+from bertline.models.training.recipe import choose, keeps_too_much, parts_of_windows
+from bertline.pipeline.config import ModelConfig, Pooling, TextConfig, TrainingConfig
+from bertline.pipeline.core import events
+from bertline.pipeline.core.storage import at_hand
 
 _POOLING = "1_Pooling/config.json"
 _POOLING_MODES: Mapping[str, Pooling] = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}

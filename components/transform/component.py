@@ -26,15 +26,15 @@ from tfx.types.standard_component_specs import TransformSpec as StockSpec
 from tfx.utils import io_utils, json_utils
 from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
-from components.artifacts import Vocabulary
-from components.schema import labels_of, read_schema
-from components.small import is_small, read_records
-from components.vocabulary import TARGET_VOCABULARY_FILE, VOCABULARY_FILE
-from models.inputs import as_numbers
-from models.long_texts import left_open
-from models.task import MISSING, Context, Raw, get_task, raw_features
-from models.text import TextEncoder
-from pipeline.config import TEXT_KEYS, TextConfig
+from bertline.components.artifacts import Vocabulary
+from bertline.components.small_data import is_small, read_records
+from bertline.components.validation.schema import labels_of, read_schema
+from bertline.components.vocabulary.component import TARGET_VOCABULARY_FILE, VOCABULARY_FILE
+from bertline.models.data.batching import as_numbers
+from bertline.models.data.long_texts import left_open
+from bertline.models.tasks.base.task import MISSING, Context, Raw, get_task, raw_features
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.pipeline.config import TEXT_KEYS, TextConfig
 
 _BATCH = 1024
 """Examples that are transformed together where Beam does not choose."""

@@ -12,7 +12,7 @@ from tensorflow_metadata.proto.v0.anomalies_pb2 import Anomalies, AnomalyInfo, D
 from tensorflow_metadata.proto.v0.schema_pb2 import Schema
 from tensorflow_metadata.proto.v0.statistics_pb2 import DatasetFeatureStatisticsList, FeatureNameStatistics
 
-from components.ingest.rows import LACKING, MISSING_TARGET
+from bertline.components.ingest.rows import LACKING, MISSING_TARGET
 
 Statistics = Mapping[str, DatasetFeatureStatisticsList]
 """Split -> its statistics."""

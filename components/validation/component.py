@@ -19,16 +19,16 @@ from tfx.dsl.component.experimental.decorators import component
 from tfx.types import standard_artifacts
 from tfx.utils import io_utils
 
-from components import events
-from components.anomalies import Report, Statistics, drifts, explain, validate
-from components.artifacts import IngestReport
-from components.schema import read_schema
-from models import tags
-from models.positive import check_positive
-from models.task import LABELS
-from pipeline.config import DataConfig, LabelKind, ValidationConfig
-from pipeline.errors import AnomaliesError, BertlineError
-from pipeline.storage import at, is_remote, join, reaching
+from bertline.components.artifacts import IngestReport
+from bertline.components.validation.anomalies import Report, Statistics, drifts, explain, validate
+from bertline.components.validation.schema import read_schema
+from bertline.models.data import tag_schemes
+from bertline.models.decisions.positive_class import check_positive
+from bertline.models.tasks.base.task import LABELS
+from bertline.pipeline.config import DataConfig, LabelKind, ValidationConfig
+from bertline.pipeline.core import events
+from bertline.pipeline.core.errors import AnomaliesError, BertlineError
+from bertline.pipeline.core.storage import at, is_remote, join, reaching
 
 _BASELINE = "statistics.pb"
 _SCHEMA = "schema.pbtxt"
@@ -49,7 +49,7 @@ def make_schema(
     """
     classes: Sequence[str] = data.labels or sorted(report["labels"]["train"])
     if label == "tags":
-        classes = _checked_tags(data.labels) or tags.complete(classes)
+        classes = _checked_tags(data.labels) or tag_schemes.complete(classes)
     least = {"class": 2, "tags": 2, "classes": 1}.get(label, 0)
     if data.label and len(classes) < least:
         raise BertlineError(
@@ -85,11 +85,11 @@ def make_schema(
 
 
 def _checked_tags(named: Sequence[str]) -> Sequence[str]:
-    if named and (problem := tags.problem(named, "any")):
+    if named and (problem := tag_schemes.problem(named, "any")):
         raise BertlineError(f"data.labels: {problem}.")
-    if named and tags.OUTSIDE not in named:
+    if named and tag_schemes.OUTSIDE not in named:
         raise BertlineError(
-            f"data.labels: {tags.OUTSIDE}, the tag of words outside of entities, is not among them; add it."
+            f"data.labels: {tag_schemes.OUTSIDE}, the tag of words outside of entities, is not among them; add it."
         )
     return named
 

@@ -22,13 +22,13 @@ from tfx.dsl.io import fileio
 from tfx.types import artifact_utils, standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
-from components import events
-from components.artifacts import Vocabulary
-from models.vocabulary import SPECIAL_PIECES, read_vocabulary
-from models.words import WordSplitter
-from pipeline.config import TextConfig
-from pipeline.errors import BertlineError
-from pipeline.storage import at_hand
+from bertline.components.artifacts import Vocabulary
+from bertline.models.tokenization.normalizer import WordSplitter
+from bertline.models.tokenization.vocabulary import SPECIAL_PIECES, read_vocabulary
+from bertline.pipeline.config import TextConfig
+from bertline.pipeline.core import events
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.core.storage import at_hand
 
 VOCABULARY_FILE = "vocab.txt"
 TARGET_VOCABULARY_FILE = "target_vocab.txt"

@@ -11,12 +11,12 @@ from typing import Any, Literal
 import numpy as np
 import tensorflow as tf
 
-from models.encoder import EncoderSize
-from models.inputs import padded
-from models.lora import find_encoder
-from models.precision import in_float32
-from models.task import Context, Task, Tensors, expanded
-from pipeline.errors import BertlineError
+from bertline.models.adapters.lora import find_encoder
+from bertline.models.data.batching import padded
+from bertline.models.encoders.bert.backbone import EncoderSize
+from bertline.models.tasks.base.task import Context, Task, Tensors, expanded
+from bertline.models.training.precision import in_float32
+from bertline.pipeline.core.errors import BertlineError
 
 Heads = Mapping[int, Sequence[int]]
 """Layer -> some of its heads, in the numbering of an encoder that lost none."""

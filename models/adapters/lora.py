@@ -12,8 +12,8 @@ from typing import Any
 
 import keras
 
-from models.encoder import Encoder
-from pipeline.errors import BertlineError
+from bertline.models.encoders.bert.backbone import Encoder
+from bertline.pipeline.core.errors import BertlineError
 
 
 def find_encoder(model: keras.Model) -> Encoder:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from models.attention import Attention
-from models.encoder import Encoder, EncoderSize
-from models.lora import find_encoder
-from models.task import Context, Task
-from pipeline.errors import BertlineError
+from bertline.models.adapters.lora import find_encoder
+from bertline.models.encoders.bert.attention import Attention
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.models.tasks.base.task import Context, Task
+from bertline.pipeline.core.errors import BertlineError
 
 
 def prune(encoder: Encoder, heads: Mapping[int, Sequence[int]]) -> Encoder:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from models.checkpoints.formats import CONFIG, WEIGHTS, find
+from bertline.pipeline.core.checkpoint_formats import CONFIG, WEIGHTS, find
 
 if TYPE_CHECKING:
-    from models.checkpoints.keras_file import save_keras
-    from models.checkpoints.loading import LoadReport, load_encoder, load_heads, load_size, load_weights
-    from models.checkpoints.saving import save_encoder
-    from models.checkpoints.tf1 import save_tf1
+    from bertline.models.checkpoints.keras_file import save_keras
+    from bertline.models.checkpoints.loading import LoadReport, load_encoder, load_heads, load_size, load_weights
+    from bertline.models.checkpoints.saving import save_encoder
+    from bertline.models.checkpoints.tf1 import save_tf1
 
 __all__ = [
     "CONFIG", "WEIGHTS", "LoadReport", "find", "load_encoder", "load_heads", "load_size", "load_weights", "save_encoder",
@@ -36,5 +36,5 @@ def __getattr__(name: str) -> Any:
 
     for module, names in _HEAVY.items():
         if name in names:
-            return getattr(import_module(f"models.checkpoints.{module}"), name)
+            return getattr(import_module(f"bertline.models.checkpoints.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

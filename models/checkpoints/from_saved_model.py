@@ -19,16 +19,16 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  the ops inside the exported graph
 from pydantic import ValidationError
 
-from models.encoder import Encoder, EncoderSize
-from models.inputs import padded
-from models.kinds import need_encoder
-from models.precision import building_with
-from models.seq2seq import Seq2Seq
-from models.seq2seq_size import Seq2SeqSize
-from models.task import Context, Task, Tensors, expanded, get_task
-from models.text import TextEncoder
-from pipeline.config import CHOICES, PretrainingConfig, TextConfig, TranslationConfig, task_names
-from pipeline.errors import BertlineError
+from bertline.models.data.batching import padded
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.models.kinds import need_encoder
+from bertline.models.seq2seq.config import Seq2SeqSize
+from bertline.models.seq2seq.model import Seq2Seq
+from bertline.models.tasks.base.task import Context, Task, Tensors, expanded, get_task
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.models.training.precision import building_with
+from bertline.pipeline.config import CHOICES, PretrainingConfig, TextConfig, TranslationConfig, task_names
+from bertline.pipeline.core.errors import BertlineError
 
 TOLERANCE = 1e-5
 """By which a number may differ: absolute up to 1, and above it a share of the number."""

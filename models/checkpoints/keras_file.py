@@ -11,10 +11,10 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from models.checkpoints.formats import KERAS_WEIGHTS
-from models.checkpoints.source import Source, StoredTensor, sort_out
-from models.encoder import Encoder
-from pipeline.errors import BertlineError
+from bertline.models.checkpoints.source import Source, StoredTensor, sort_out
+from bertline.models.encoders.bert.backbone import Encoder
+from bertline.pipeline.core.checkpoint_formats import KERAS_WEIGHTS
+from bertline.pipeline.core.errors import BertlineError
 
 # Places in a preset's file, without the underscores that versions of Keras put before some -> Hugging Face's names. A place
 # with two variables has the weight first, then the bias.
@@ -40,7 +40,7 @@ _PRESET_LAYER = {
 def save_keras(encoder: Encoder, folder: str | Path) -> None:
     """Writes an encoder as `model.keras`: a Keras model of token_ids, segment_ids and mask that gives its sequence output.
 
-    `keras.saving.load_model` reads it where `models.encoder` has been imported.
+    `keras.saving.load_model` reads it where `bertline.models.encoders.bert.backbone` has been imported.
     """
     import keras
 
@@ -56,7 +56,7 @@ def open_keras(path: Path) -> Iterator[Source]:
     """The weights of the one encoder in a Keras model; a model that would run code of its own is refused."""
     import keras
 
-    from models.checkpoints.names import weights_of
+    from bertline.models.checkpoints.names import weights_of
 
     try:
         model = keras.saving.load_model(path, compile=False, safe_mode=True)

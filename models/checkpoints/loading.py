@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from models.checkpoints import formats
-from models.checkpoints.names import weights_of
-from models.checkpoints.opening import open_source
-from models.checkpoints.settings import read_size
-from models.checkpoints.source import FLOATS, Source, StoredTensor
-from models.encoder import Encoder, EncoderSize
-from pipeline.errors import BertlineError
+from bertline.models.checkpoints.names import weights_of
+from bertline.models.checkpoints.opening import open_source
+from bertline.models.checkpoints.settings import read_size
+from bertline.models.checkpoints.source import FLOATS, Source, StoredTensor
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.pipeline.core import checkpoint_formats as formats
+from bertline.pipeline.core.errors import BertlineError
 
 _SHOWN_PROBLEMS = 20
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import keras
 import numpy as np
 
-from models.encoder import Encoder, EncoderLayer
+from bertline.models.encoders.bert.backbone import Encoder, EncoderLayer
 
 _BERT_LAYER = {
     "query": "attention.self.query",

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from models.checkpoints import formats
-from models.checkpoints.formats import Found
-from models.checkpoints.source import Source
+from bertline.models.checkpoints.source import Source
+from bertline.pipeline.core import checkpoint_formats as formats
+from bertline.pipeline.core.checkpoint_formats import Found
 
 
 def open_source(found: Found) -> AbstractContextManager[Source]:
     """The tensors of a checkpoint, which can be read as long as the context is open."""
     if found.format == formats.SAFETENSORS:
-        from models.checkpoints.safetensors_file import open_safetensors
+        from bertline.models.checkpoints.safetensors_file import open_safetensors
 
         return open_safetensors(found.weights)
     if found.format == formats.TORCH:
-        from models.checkpoints.torch_file import open_torch
+        from bertline.models.checkpoints.torch_file import open_torch
 
         return open_torch(found.weights)
     if found.format == formats.TF1:
-        from models.checkpoints.tf1 import open_tf1
+        from bertline.models.checkpoints.tf1 import open_tf1
 
         return open_tf1(found.weights)
-    from models.checkpoints.keras_file import open_keras, open_preset
+    from bertline.models.checkpoints.keras_file import open_keras, open_preset
 
     return open_keras(found.weights) if found.format == formats.KERAS else open_preset(found.weights)

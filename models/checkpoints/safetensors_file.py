@@ -9,8 +9,8 @@ from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
-from models.checkpoints.source import Source, StoredTensor, broken_promises, files_of, sort_out
-from pipeline.errors import BertlineError
+from bertline.models.checkpoints.source import Source, StoredTensor, broken_promises, files_of, sort_out
+from bertline.pipeline.core.errors import BertlineError
 
 
 @contextmanager

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from models.checkpoints.formats import CONFIG, TOKENIZER, VOCAB, WEIGHTS
-from models.checkpoints.names import weights_of
-from models.checkpoints.settings import to_hugging_face
-from models.checkpoints.source import HEADS
-from models.encoder import Encoder
-from pipeline.errors import BertlineError
+from bertline.models.checkpoints.names import weights_of
+from bertline.models.checkpoints.settings import to_hugging_face
+from bertline.models.checkpoints.source import HEADS
+from bertline.models.encoders.bert.backbone import Encoder
+from bertline.pipeline.core.checkpoint_formats import CONFIG, TOKENIZER, VOCAB, WEIGHTS
+from bertline.pipeline.core.errors import BertlineError
 
 _CLASSES = {"bert": "Bert", "roberta": "Roberta", "albert": "Albert"}
 # Heads -> the class of transformers that has them, the most demanding first.

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from models.checkpoints import formats
-from models.checkpoints.formats import CONFIG, TF1_CONFIG
-from models.checkpoints.source import read_json
-from pipeline.errors import BertlineError
+from bertline.models.checkpoints.source import read_json
+from bertline.pipeline.core import checkpoint_formats as formats
+from bertline.pipeline.core.checkpoint_formats import CONFIG, TF1_CONFIG
+from bertline.pipeline.core.errors import BertlineError
 
 # Hugging Face's key -> ours; those of the first group have no default that would be safe to assume.
 _REQUIRED_KEYS = {

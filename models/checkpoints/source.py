@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from models.checkpoints.formats import INDEX
-from pipeline.errors import BertlineError
+from bertline.pipeline.core.checkpoint_formats import INDEX
+from bertline.pipeline.core.errors import BertlineError
 
 PREFIXES = ("bert.", "roberta.", "albert.")
 HEADS = ("cls.", "classifier.", "qa_outputs.", "lm_head.", "predictions.", "sop_classifier.")

@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from models.checkpoints.formats import TF1_CONFIG, TF1_WEIGHTS
-from models.checkpoints.names import weights_of
-from models.checkpoints.saving import save_text
-from models.checkpoints.settings import to_tf1
-from models.checkpoints.source import Source, StoredTensor, sort_out
-from models.encoder import Encoder
-from pipeline.errors import BertlineError
+from bertline.models.checkpoints.names import weights_of
+from bertline.models.checkpoints.saving import save_text
+from bertline.models.checkpoints.settings import to_tf1
+from bertline.models.checkpoints.source import Source, StoredTensor, sort_out
+from bertline.models.encoders.bert.backbone import Encoder
+from bertline.pipeline.core.checkpoint_formats import TF1_CONFIG, TF1_WEIGHTS
+from bertline.pipeline.core.errors import BertlineError
 
 # The original's heads, by the scripts that train them. Their output weights are [outputs, inputs] already.
 _HEAD_NAMES = {

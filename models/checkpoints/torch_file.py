@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.checkpoints.source import Source, StoredTensor, broken_promises, files_of, sort_out
-from pipeline.errors import BertlineError
+from bertline.models.checkpoints.source import Source, StoredTensor, broken_promises, files_of, sort_out
+from bertline.pipeline.core.errors import BertlineError
 
 # What PyTorch calls a storage -> the kind of its numbers.
 _STORAGES = {"FloatStorage": "F32", "HalfStorage": "F16", "BFloat16Storage": "BF16", "LongStorage": "I64"}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from models.places import PLACES
+from bertline.models.tokenization.places import PLACES
 
 TOKENS = "token_ids"
 OF_TOKENS = (TOKENS, "segment_ids", "blocks", "positions", *PLACES)

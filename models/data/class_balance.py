@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pipeline.config import Sampling, nearest
-from pipeline.errors import BertlineError
+from bertline.pipeline.config import Sampling, nearest
+from bertline.pipeline.core.errors import BertlineError
 
 _POWER: Mapping[Sampling, float] = {"natural": 1.0, "square_root": 0.5, "balanced": 0.0}
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from models.inputs import as_numbers
-from models.task import MISSING, Context, Task, raw_features
+from bertline.models.data.batching import as_numbers
+from bertline.models.tasks.base.task import MISSING, Context, Task, raw_features
 
 
 def features_of(records: tf.Tensor, task: Task, context: Context) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """How texts are read that are longer than the encoder: which ways a task has, and which of them suits the data.
 
-`models/text.py` shortens texts, `models/pooled.py` reads them in windows.
+`models/tokenization/tokenizer.py` shortens texts, `models/heads/pooled.py` reads them in windows.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.packing import Sliding
-from models.task import Task
-from pipeline.config import Long, TextConfig
-from pipeline.errors import BertlineError
+from bertline.models.tasks.base.task import Task
+from bertline.models.tokenization.packing import Sliding
+from bertline.pipeline.config import Long, TextConfig
+from bertline.pipeline.core.errors import BertlineError
 
 _FEW = 0.05
 """Examples that may be longer than the encoder without anybody minding."""

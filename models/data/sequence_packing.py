@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import tensorflow as tf
 
-from models.inputs import Corpus
+from bertline.models.data.batching import Corpus
 
 
 def pack_rows(corpus: Corpus, room: int) -> Corpus:

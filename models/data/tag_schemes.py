@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from pipeline.config import Scheme
+from bertline.pipeline.config import Scheme
 
 OUTSIDE = "O"
 

@@ -1,6 +1,6 @@
 """How probabilities become an answer: the one rule that the served graph, the metrics and the plots of a model share.
 
-It imports no TensorFlow: the graph says the same in its own words (`models/deciding.py`).
+It imports no TensorFlow: the graph says the same in its own words (`models/decisions/graph.py`).
 """
 
 from __future__ import annotations

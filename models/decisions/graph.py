@@ -1,4 +1,4 @@
-"""How a model's logits become an answer in the graph: `models/decision.py` in TensorFlow, and how it is tuned."""
+"""How a model's logits become an answer in the graph: `models/decisions/decision.py` in TensorFlow, and how it is tuned."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from models.decision import EVEN, NONE
-from models.held_out import traced_once
-from models.inputs import padded
-from models.task import Context, Task, Tensors, expanded
-from models.tuning import FEWEST_EXAMPLES, gathered, tune
+from bertline.models.data.batching import padded
+from bertline.models.decisions.decision import EVEN, NONE
+from bertline.models.decisions.tuning import FEWEST_EXAMPLES, gathered, tune
+from bertline.models.tasks.base.task import Context, Task, Tensors, expanded
+from bertline.models.training.epoch_metrics import traced_once
 
 
 def calibrated(logits: tf.Tensor, context: Context) -> tf.Tensor:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pipeline.config import nearest
-from pipeline.errors import BertlineError
+from bertline.pipeline.config import nearest
+from bertline.pipeline.core.errors import BertlineError
 
 
 def _words(text: str) -> frozenset[str]:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from models.decision import CONFIDENCE, EVEN, TEMPERATURE, THRESHOLD, Decision
-from pipeline.config import DecisionConfig
-from pipeline.errors import BertlineError
+from bertline.models.decisions.decision import CONFIDENCE, EVEN, TEMPERATURE, THRESHOLD, Decision
+from bertline.pipeline.config import DecisionConfig
+from bertline.pipeline.core.errors import BertlineError
 
 if TYPE_CHECKING:
-    from models.task import Task
+    from bertline.models.tasks.base.task import Task
 
 FEWEST_EXAMPLES = 50
 """From which anything is tuned."""
@@ -161,7 +161,7 @@ def lacking(true: np.ndarray, positive: int = -1) -> dict[str, str]:
 
 
 def tune(probabilities: np.ndarray, true: np.ndarray, settings: DecisionConfig, positive: int) -> dict[str, float]:
-    """What the settings ask for, as far as the examples determine it, by the names of `models/decision.py`.
+    """What the settings ask for, as far as the examples determine it, by the names of `models/decisions/decision.py`.
 
     Args:
       probabilities: [examples, classes], of a model that nothing was tuned for.

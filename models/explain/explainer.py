@@ -10,15 +10,15 @@ from typing import Any, Literal
 import numpy as np
 import tensorflow as tf
 
-from models.explaining.explanation import Attention, Attribution, Explanation
-from models.explaining.gradients import TOLERANCE, Integrated, integrate
-from models.explaining.request import Request, Row, Texts
-from models.explaining.target import Answered, Target
-from models.explaining.targets import targets_of
-from models.inputs import TOKENS
-from models.task import Context, Task
-from models.vocabulary import CLS, SEP
-from pipeline.errors import BertlineError
+from bertline.models.data.batching import TOKENS
+from bertline.models.explain.explanation import Attention, Attribution, Explanation
+from bertline.models.explain.gradients import TOLERANCE, Integrated, integrate
+from bertline.models.explain.request import Request, Row, Texts
+from bertline.models.explain.target import Answered, Target
+from bertline.models.explain.targets import targets_of
+from bertline.models.tasks.base.task import Context, Task
+from bertline.models.tokenization.vocabulary import CLS, SEP
+from bertline.pipeline.core.errors import BertlineError
 
 Baseline = Literal["pad", "mask", "zero"]
 _TOKENS_AT_ONCE = 2048

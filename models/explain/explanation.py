@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from models.explaining.gradients import Integrated
-from models.explaining.reading import Reading
-from models.explaining.rollout import rollout
+from bertline.models.explain.gradients import Integrated
+from bertline.models.explain.reading import Reading
+from bertline.models.explain.rollout import rollout
 
 _DIGITS = 6
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from models.inputs import TOKENS
-from models.precision import in_float32
-from models.task import Inspection
+from bertline.models.data.batching import TOKENS
+from bertline.models.tasks.base.task import Inspection
+from bertline.models.training.precision import in_float32
 
 OF_MODEL = (
     TOKENS, "segment_ids", "blocks", "positions", "mask", "firsts", "firsts_mask", "masked_positions",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.places import PLACES
+from bertline.models.tokenization.places import PLACES
 
 
 class Word(NamedTuple):

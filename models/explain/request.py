@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from models.answer_kind import text_of
-from models.explaining.exported import read_by_model
-from models.explaining.reading import Reading, reading_of
-from models.inputs import OF_TOKENS, TOKENS, padded
-from models.places import PLACES
-from models.task import Context, Task, Tensors, expanded
-from pipeline.errors import BertlineError
+from bertline.models.data.batching import OF_TOKENS, TOKENS, padded
+from bertline.models.explain.exported import read_by_model
+from bertline.models.explain.reading import Reading, reading_of
+from bertline.models.responses.base import text_of
+from bertline.models.tasks.base.task import Context, Task, Tensors, expanded
+from bertline.models.tokenization.places import PLACES
+from bertline.pipeline.core.errors import BertlineError
 
 Texts = Mapping[str, bytes | Sequence[bytes]]
 """Of one row, by their names in the model's signature and in its order; endings to choose from are a list, and the last."""

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from models.attention import MASKED
-from pipeline.errors import BertlineError
+from bertline.models.encoders.bert.attention import MASKED
+from bertline.pipeline.core.errors import BertlineError
 
 Outputs = Mapping[str, tf.Tensor]
 _SHOWN = 12

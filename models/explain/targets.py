@@ -12,14 +12,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from models import bi_encoder, crf, tags
-from models.explaining.exported import ONLY
-from models.explaining.target import Answered, Outputs, Target, known, log_odds
-from models.joiner import JOINER
-from models.task import Task
-from models.tasks.graphs import tagging
-from models.vocabulary import CONTINUATION
-from pipeline.errors import BertlineError
+from bertline.models.data import tag_schemes
+from bertline.models.explain.exported import ONLY
+from bertline.models.explain.target import Answered, Outputs, Target, known, log_odds
+from bertline.models.heads import bi_encoder, crf
+from bertline.models.tasks.base.task import Task
+from bertline.models.tasks.graphs import tagging
+from bertline.models.tokenization.joiner import JOINER
+from bertline.models.tokenization.vocabulary import CONTINUATION
+from bertline.pipeline.core.errors import BertlineError
 
 LOG_ODDS, LOG_PROBABILITY = "log-odds", "log-probability"
 
@@ -87,7 +88,7 @@ def of_tags(asked: Answered) -> list[Target]:
         return [_tags_of_window(f"{words[at]} as {asked.labels[tag]}", batch, where[at][0], [(where[at][1], tag)])]
     if asked.label is not None:
         raise BertlineError("--label is the tag of a word here: name the word as well, by --word.")
-    named = [word for word, tag in enumerate(given) if asked.labels[tag] != tags.OUTSIDE]
+    named = [word for word, tag in enumerate(given) if asked.labels[tag] != tag_schemes.OUTSIDE]
     by_window: dict[int, list[tuple[int, int]]] = {}
     for word in named or range(len(given)):
         by_window.setdefault(where[word][0], []).append((where[word][1], given[word]))

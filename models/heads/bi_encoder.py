@@ -11,11 +11,11 @@ from collections.abc import Mapping
 import keras
 import tensorflow as tf
 
-from models.encoder import Encoder
-from models.inputs import padded
-from models.packing import side_by_side
-from models.places import tokens_of
-from models.task import Context, Tensors
+from bertline.models.data.batching import padded
+from bertline.models.encoders.bert.backbone import Encoder
+from bertline.models.tasks.base.task import Context, Tensors
+from bertline.models.tokenization.packing import side_by_side
+from bertline.models.tokenization.places import tokens_of
 
 
 def request(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:

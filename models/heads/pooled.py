@@ -8,13 +8,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from models import packing
-from models.encoder import Dropout, Encoder
-from models.inputs import OF_TOKENS
-from models.packing import Sliding
-from models.places import tokens_of
-from models.task import Context, Tensors
-from pipeline.config import Pooling
+from bertline.models.data.batching import OF_TOKENS
+from bertline.models.encoders.bert.backbone import Dropout, Encoder
+from bertline.models.tasks.base.task import Context, Tensors
+from bertline.models.tokenization import packing
+from bertline.models.tokenization.packing import Sliding
+from bertline.models.tokenization.places import tokens_of
+from bertline.pipeline.config import Pooling
 
 PAIR: Pooling = "pair"
 TOGETHER: tuple[Pooling, ...] = ("pooler", "cls", "mean")

@@ -1,8 +1,8 @@
 """Answers as spans of tokens: where they stand in windows over a text, and which span of all windows is the answer.
 
 The rules are those of the original BERT's SQuAD code, here as TensorFlow ops over a whole batch. Windows are rows of
-tokens as `models.packing` has them, with one more number a token, `places`: the token's place in its text, counted from 1,
-and 0 for the question, [CLS], [SEP] and padding.
+tokens as `bertline.models.tokenization.packing` has them, with one more number a token, `places`: the token's place in its
+text, counted from 1, and 0 for the question, [CLS], [SEP] and padding.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from models.packing import Tokens, Windows, take
+from bertline.models.tokenization.packing import Tokens, Windows, take
 
 N_BEST = 20
 MAX_ANSWER = 30

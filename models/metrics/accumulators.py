@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from models import extra_metrics, tags
-from models.decision import LIKELIEST, Decision
-from models.ranks import OF_RANKS, ranks
-from models.scores import (
+from bertline.models.data import tag_schemes
+from bertline.models.decisions.decision import LIKELIEST, Decision
+from bertline.models.metrics import extra as extra_metrics
+from bertline.models.metrics.retrieval import OF_RANKS, ranks
+from bertline.models.metrics.scores import (
     OF_ANSWERS,
     OF_CONFUSION,
     OF_DECISIONS,
@@ -27,7 +28,7 @@ from models.scores import (
     Decisions,
     Entities,
 )
-from models.translation_scores import OF_TRANSLATIONS, no_rows, statistics
+from bertline.models.metrics.translation import OF_TRANSLATIONS, no_rows, statistics
 
 Scores = Mapping[str, Callable[[Any], float]]
 
@@ -92,9 +93,9 @@ def _add_values(found: tuple[array, array], label: np.ndarray, value: np.ndarray
 
 def _add_entities(found: Entities, label: np.ndarray, answer: np.ndarray, labels: Sequence[str]) -> Entities:
     true = [labels[tag] if tag >= 0 else None for tag in np.ravel(label).astype(int)]
-    given = [labels[tag] if tag >= 0 else tags.OUTSIDE for tag in np.ravel(answer).astype(int)]
+    given = [labels[tag] if tag >= 0 else tag_schemes.OUTSIDE for tag in np.ravel(answer).astype(int)]
     # Rows are filled up to the longest of their batch, and words without any piece have no answer.
-    given = [*given, *[tags.OUTSIDE] * len(true)][: len(true)]
+    given = [*given, *[tag_schemes.OUTSIDE] * len(true)][: len(true)]
     return found.add(given, true)
 
 

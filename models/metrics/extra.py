@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pipeline.config import plugins
+from bertline.pipeline.core import plugins
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models import answer_scores, tags
-from models.decision import LIKELIEST, Decision
+from bertline.models.data import tag_schemes
+from bertline.models.decisions.decision import LIKELIEST, Decision
+from bertline.models.metrics import squad as answer_scores
 
 Confusion = np.ndarray
 """[classes, classes]: rows of each true class (first index) by predicted class."""
@@ -200,9 +201,9 @@ class Entities:
 
     def add(self, given: Sequence[str], true: Sequence[str | None]) -> Entities:
         """With one text more. A word whose true tag is None counts nowhere: as if it were outside, and answered so."""
-        answers = [tags.OUTSIDE if tag is None else answer for answer, tag in zip(given, true, strict=True)]
-        truth = [tag or tags.OUTSIDE for tag in true]
-        found, wanted = set(tags.entities(answers)), set(tags.entities(truth))
+        answers = [tag_schemes.OUTSIDE if tag is None else answer for answer, tag in zip(given, true, strict=True)]
+        truth = [tag or tag_schemes.OUTSIDE for tag in true]
+        found, wanted = set(tag_schemes.entities(answers)), set(tag_schemes.entities(truth))
         counts = self.counts.copy()
         for column, entities in enumerate((found & wanted, found, wanted)):
             for entity in entities:
@@ -216,7 +217,9 @@ class Entities:
     @classmethod
     def none(cls, labels: Sequence[str]) -> Entities:
         """Of no text, for the tags that a model knows."""
-        types = tuple(sorted({tag.type for name in labels if (tag := tags.parse(name)) and tag.role != tags.OUTSIDE}))
+        types = tuple(
+            sorted({tag.type for name in labels if (tag := tag_schemes.parse(name)) and tag.role != tag_schemes.OUTSIDE})
+        )
         return cls(types, np.zeros((len(types), 3), np.int64))
 
     def of_types(self) -> dict[str, dict[str, float]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from models.answer_kind import Given, Kind
-from models.answers import CLASSIFIED, MULTI_CLASSIFIED, Classified
+from bertline.models.responses.base import Given, Kind
+from bertline.models.responses.types import CLASSIFIED, MULTI_CLASSIFIED, Classified
 
 ALL = 10**9
 """More classes than any model has."""

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.answer_kind import Answer, Given, Kind, on_one_line, plain, text_of
-from models.joiner import JOINER
-from pipeline.errors import BertlineError
+from bertline.models.responses.base import Answer, Given, Kind, on_one_line, plain, text_of
+from bertline.models.tokenization.joiner import JOINER
+from bertline.pipeline.core.errors import BertlineError
 
 SAMPLE = "sample"
 """The signature that draws a translation by chance."""

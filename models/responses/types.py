@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from models.answer_kind import Answer, Given, Kind, on_one_line, text_of
-from models.translated import ALIGNED, SAMPLED, TRANSLATED
+from bertline.models.responses.base import Answer, Given, Kind, on_one_line, text_of
+from bertline.models.responses.translation import ALIGNED, SAMPLED, TRANSLATED
 
 EMBED = "embed"
 """The signature that gives the vector of a text."""

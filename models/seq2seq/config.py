@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeline.errors import BertlineError
+from bertline.pipeline.core.errors import BertlineError
 
 
 @dataclass(frozen=True, kw_only=True)

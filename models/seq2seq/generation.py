@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from models import decoding
-from models.attention import Seen
-from models.inputs import pad
-from models.seq2seq import Seq2Seq
-from models.task import Context
-from models.vocabulary import CLS, MASK, PAD, UNK
+from bertline.models.data.batching import pad
+from bertline.models.encoders.bert.attention import Seen
+from bertline.models.seq2seq import decoding
+from bertline.models.seq2seq.model import Seq2Seq
+from bertline.models.tasks.base.task import Context
+from bertline.models.tokenization.vocabulary import CLS, MASK, PAD, UNK
 
 
 class Decoder:

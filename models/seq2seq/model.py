@@ -15,10 +15,10 @@ import keras
 import numpy as np
 from keras import ops
 
-from models.attention import MASKED, Attention, Seen, attention_bias
-from models.encoder_parts import Parts
-from models.encoder_size import ACTIVATIONS
-from models.seq2seq_size import Seq2SeqSize
+from bertline.models.encoders.bert.attention import MASKED, Attention, Seen, attention_bias
+from bertline.models.encoders.bert.config import ACTIVATIONS
+from bertline.models.encoders.bert.layers import Parts
+from bertline.models.seq2seq.config import Seq2SeqSize
 
 
 class Source(NamedTuple):

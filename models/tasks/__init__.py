@@ -1,0 +1,1 @@
+"""What is learned: a module each, which calls its `Task` TASK."""

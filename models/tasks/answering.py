@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from models.answers import SPAN_ANSWER
-from models.later import later
-from models.task import (
+from bertline.models.responses.types import SPAN_ANSWER
+from bertline.models.tasks.base.later import later
+from bertline.models.tasks.base.task import (
     Configuration,
     Evaluation,
     Inspection,
@@ -20,16 +20,16 @@ from models.task import (
     Serving,
     Task,
 )
-from pipeline.config import TEXT_KEYS
+from bertline.pipeline.config import TEXT_KEYS
 
 if TYPE_CHECKING:
-    from models.tasks.graphs import answering as graph
+    from bertline.models.tasks.graphs import answering as graph
 else:
-    graph = later("models.tasks.graphs.answering")
-baselines = later("components.baselines.answering", counts=False)
-outcomes = later("components.held_out.outcomes", counts=False)
-targets = later("models.explaining.targets", counts=False)
-texts = later("pipeline.new.texts", counts=False)
+    graph = later("bertline.models.tasks.graphs.answering")
+baselines = later("bertline.components.baselines.tasks.answering", counts=False)
+outcomes = later("bertline.components.evaluator.predictions.outcomes", counts=False)
+targets = later("bertline.models.explain.targets", counts=False)
+texts = later("bertline.pipeline.new.text_files", counts=False)
 
 
 def _defaults(raw: Mapping[str, Any]) -> Mapping[str, Any]:

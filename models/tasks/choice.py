@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.answers import CHOSEN
-from models.later import later
-from models.task import (
+from bertline.models.responses.types import CHOSEN
+from bertline.models.tasks.base.later import later
+from bertline.models.tasks.base.task import (
     Configuration,
     Evaluation,
     Inspection,
@@ -19,18 +19,18 @@ from models.task import (
     Serving,
     Task,
 )
-from pipeline.config import CHOICES, TEXT_KEYS
+from bertline.pipeline.config import CHOICES, TEXT_KEYS
 
 if TYPE_CHECKING:
-    from models.tasks.graphs import choice as graph
-    from models.tasks.graphs import classification
+    from bertline.models.tasks.graphs import choice as graph
+    from bertline.models.tasks.graphs import classification
 else:
-    classification = later("models.tasks.graphs.classification")
-    graph = later("models.tasks.graphs.choice")
-choices = later("components.baselines.choices", counts=False)
-outcomes = later("components.held_out.outcomes", counts=False)
-targets = later("models.explaining.targets", counts=False)
-new = later("pipeline.new.choice", counts=False)
+    classification = later("bertline.models.tasks.graphs.classification")
+    graph = later("bertline.models.tasks.graphs.choice")
+choices = later("bertline.components.baselines.tasks.choices", counts=False)
+outcomes = later("bertline.components.evaluator.predictions.outcomes", counts=False)
+targets = later("bertline.models.explain.targets", counts=False)
+new = later("bertline.pipeline.new.tables.choice", counts=False)
 
 TASK = Task(
     name="choice",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.answers import CLASSIFIED
-from models.later import later
-from models.task import (
+from bertline.models.responses.types import CLASSIFIED
+from bertline.models.tasks.base.later import later
+from bertline.models.tasks.base.task import (
     Configuration,
     Evaluation,
     Fallback,
@@ -20,22 +20,24 @@ from models.task import (
     Serving,
     Task,
 )
-from pipeline.config import TEXT_KEYS
+from bertline.pipeline.config import TEXT_KEYS
 
 if TYPE_CHECKING:
-    from models import deciding, pooled, probing
-    from models.tasks.graphs import classification as graph
+    from bertline.models.decisions import graph as deciding
+    from bertline.models.heads import pooled
+    from bertline.models.tasks.graphs import classification as graph
+    from bertline.models.training import probing
 else:
-    graph = later("models.tasks.graphs.classification")
-    deciding = later("models.deciding")
-    pooled = later("models.pooled")
-    probing = later("models.probing")
-classes = later("components.baselines.classes", counts=False)
-layers = later("components.baselines.layers", counts=False)
-outcomes = later("components.held_out.outcomes", counts=False)
-plots = later("components.held_out.plots", counts=False)
-targets = later("models.explaining.targets", counts=False)
-new = later("pipeline.new.kinds", counts=False)
+    graph = later("bertline.models.tasks.graphs.classification")
+    deciding = later("bertline.models.decisions.graph")
+    pooled = later("bertline.models.heads.pooled")
+    probing = later("bertline.models.training.probing")
+classes = later("bertline.components.baselines.tasks.classes", counts=False)
+layers = later("bertline.components.baselines.layers", counts=False)
+outcomes = later("bertline.components.evaluator.predictions.outcomes", counts=False)
+plots = later("bertline.components.evaluator.predictions.plots", counts=False)
+targets = later("bertline.models.explain.targets", counts=False)
+new = later("bertline.pipeline.new.tables.kinds", counts=False)
 
 TASK = Task(
     name="classification",

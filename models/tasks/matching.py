@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.answers import EMBED, EMBEDDED, SIMILAR
-from models.later import later
-from models.task import (
+from bertline.models.responses.types import EMBED, EMBEDDED, SIMILAR
+from bertline.models.tasks.base.later import later
+from bertline.models.tasks.base.task import (
     Configuration,
     Evaluation,
     Inspection,
@@ -24,21 +24,21 @@ from models.task import (
     Signature,
     Task,
 )
-from pipeline.config import TEXT_KEYS
+from bertline.pipeline.config import TEXT_KEYS
 
 if TYPE_CHECKING:
-    from models import bi_encoder
-    from models.tasks.graphs import matching as graph
-    from models.tasks.graphs import regression, similarity
+    from bertline.models.heads import bi_encoder
+    from bertline.models.tasks.graphs import matching as graph
+    from bertline.models.tasks.graphs import regression, similarity
 else:
-    bi_encoder = later("models.bi_encoder")
-    graph = later("models.tasks.graphs.matching")
-    regression = later("models.tasks.graphs.regression")
-    similarity = later("models.tasks.graphs.similarity")
-baselines = later("components.baselines.matching", counts=False)
-outcomes = later("components.held_out.outcomes", counts=False)
-targets = later("models.explaining.targets", counts=False)
-new = later("pipeline.new.kinds", counts=False)
+    bi_encoder = later("bertline.models.heads.bi_encoder")
+    graph = later("bertline.models.tasks.graphs.matching")
+    regression = later("bertline.models.tasks.graphs.regression")
+    similarity = later("bertline.models.tasks.graphs.similarity")
+baselines = later("bertline.components.baselines.tasks.matching", counts=False)
+outcomes = later("bertline.components.evaluator.predictions.outcomes", counts=False)
+targets = later("bertline.models.explain.targets", counts=False)
+new = later("bertline.pipeline.new.tables.kinds", counts=False)
 
 TASK = Task(
     name="matching",

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from models.answers import FILLED
-from models.later import later
-from models.task import (
+from bertline.models.responses.types import FILLED
+from bertline.models.tasks.base.later import later
+from bertline.models.tasks.base.task import (
     Configuration,
     Evaluation,
     Inspection,
@@ -23,12 +23,12 @@ from models.task import (
 )
 
 if TYPE_CHECKING:
-    from models.tasks.graphs import pretraining as graph
+    from bertline.models.tasks.graphs import pretraining as graph
 else:
-    graph = later("models.tasks.graphs.pretraining")
-outcomes = later("components.held_out.outcomes", counts=False)
-targets = later("models.explaining.targets", counts=False)
-texts = later("pipeline.new.texts", counts=False)
+    graph = later("bertline.models.tasks.graphs.pretraining")
+outcomes = later("bertline.components.evaluator.predictions.outcomes", counts=False)
+targets = later("bertline.models.explain.targets", counts=False)
+texts = later("bertline.pipeline.new.text_files", counts=False)
 
 
 def _defaults(raw: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.answers import EMBED, EMBEDDED, SIMILAR
-from models.later import later
-from models.task import (
+from bertline.models.responses.types import EMBED, EMBEDDED, SIMILAR
+from bertline.models.tasks.base.later import later
+from bertline.models.tasks.base.task import (
     Configuration,
     Evaluation,
     Inspection,
@@ -20,21 +20,21 @@ from models.task import (
     Signature,
     Task,
 )
-from pipeline.config import TEXT_KEYS
+from bertline.pipeline.config import TEXT_KEYS
 
 if TYPE_CHECKING:
-    from models import bi_encoder
-    from models.tasks.graphs import regression
-    from models.tasks.graphs import similarity as graph
+    from bertline.models.heads import bi_encoder
+    from bertline.models.tasks.graphs import regression
+    from bertline.models.tasks.graphs import similarity as graph
 else:
-    bi_encoder = later("models.bi_encoder")
-    graph = later("models.tasks.graphs.similarity")
-    regression = later("models.tasks.graphs.regression")
-numbers = later("components.baselines.numbers", counts=False)
-outcomes = later("components.held_out.outcomes", counts=False)
-plots = later("components.held_out.plots", counts=False)
-targets = later("models.explaining.targets", counts=False)
-new = later("pipeline.new.kinds", counts=False)
+    bi_encoder = later("bertline.models.heads.bi_encoder")
+    graph = later("bertline.models.tasks.graphs.similarity")
+    regression = later("bertline.models.tasks.graphs.regression")
+numbers = later("bertline.components.baselines.tasks.numbers", counts=False)
+outcomes = later("bertline.components.evaluator.predictions.outcomes", counts=False)
+plots = later("bertline.components.evaluator.predictions.plots", counts=False)
+targets = later("bertline.models.explain.targets", counts=False)
+new = later("bertline.pipeline.new.tables.kinds", counts=False)
 
 TASK = Task(
     name="similarity",

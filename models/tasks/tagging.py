@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.answers import TAGGED
-from models.later import later
-from models.task import (
+from bertline.models.responses.types import TAGGED
+from bertline.models.tasks.base.later import later
+from bertline.models.tasks.base.task import (
     Configuration,
     Evaluation,
     Inspection,
@@ -21,14 +21,14 @@ from models.task import (
 )
 
 if TYPE_CHECKING:
-    from models.tasks.graphs import tagging as graph
+    from bertline.models.tasks.graphs import tagging as graph
 else:
-    graph = later("models.tasks.graphs.tagging")
-baselines = later("components.baselines.tagging", counts=False)
-outcomes = later("components.held_out.outcomes", counts=False)
-targets = later("models.explaining.targets", counts=False)
-new = later("pipeline.new.kinds", counts=False)
-texts = later("pipeline.new.texts", counts=False)
+    graph = later("bertline.models.tasks.graphs.tagging")
+baselines = later("bertline.components.baselines.tasks.tagging", counts=False)
+outcomes = later("bertline.components.evaluator.predictions.outcomes", counts=False)
+targets = later("bertline.models.explain.targets", counts=False)
+new = later("bertline.pipeline.new.tables.kinds", counts=False)
+texts = later("bertline.pipeline.new.text_files", counts=False)
 
 TASK = Task(
     name="tagging",

@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from models.later import later
-from models.task import (
+from bertline.models.responses.translation import ALIGNED, SAMPLED, TRANSLATED
+from bertline.models.tasks.base.later import later
+from bertline.models.tasks.base.task import (
     Configuration,
     Evaluation,
     Inspection,
@@ -21,18 +22,17 @@ from models.task import (
     Signature,
     Task,
 )
-from models.translated import ALIGNED, SAMPLED, TRANSLATED
-from pipeline.config import TEXT_KEYS
+from bertline.pipeline.config import TEXT_KEYS
 
 if TYPE_CHECKING:
-    from models.tasks.graphs import translation as graph
+    from bertline.models.tasks.graphs import translation as graph
 else:
-    graph = later("models.tasks.graphs.translation")
-baselines = later("components.baselines.translation", counts=False)
-outcomes = later("components.held_out.outcomes", counts=False)
-plots = later("components.held_out.plots", counts=False)
-targets = later("models.explaining.targets", counts=False)
-translations = later("pipeline.new.translations", counts=False)
+    graph = later("bertline.models.tasks.graphs.translation")
+baselines = later("bertline.components.baselines.tasks.translation", counts=False)
+outcomes = later("bertline.components.evaluator.predictions.outcomes", counts=False)
+plots = later("bertline.components.evaluator.predictions.plots", counts=False)
+targets = later("bertline.models.explain.targets", counts=False)
+translations = later("bertline.pipeline.new.translations", counts=False)
 
 
 def _defaults(raw: Mapping[str, Any]) -> Mapping[str, Any]:

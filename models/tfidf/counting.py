@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.tfidf.characters import OF_WORD, SPACE, WORD_ALONE, characters
+from bertline.models.tfidf.characters import OF_WORD, SPACE, WORD_ALONE, characters
 
 MOST_CHARACTERS = 5_000
 """Of one text, from its begin."""

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from models.tfidf.characters import OF_WORD, SPACE, WORD_ALONE, characters
-from models.tfidf.counting import BLANK, FIRST, RUN_LENGTHS, SECOND, powers
+from bertline.models.tfidf.characters import OF_WORD, SPACE, WORD_ALONE, characters
+from bertline.models.tfidf.counting import BLANK, FIRST, RUN_LENGTHS, SECOND, powers
 
 
 class Points(NamedTuple):

@@ -9,10 +9,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from models.probing import Linear
-from models.task import Context, Task, Tensors
-from models.tfidf.graph import counts_of
-from models.tfidf.vocabulary import Vocabulary
+from bertline.models.tasks.base.task import Context, Task, Tensors
+from bertline.models.tfidf.graph import counts_of
+from bertline.models.tfidf.vocabulary import Vocabulary
+from bertline.models.training.probing import Linear
 
 PLACES, VALUES = "ngrams", "ngram_values"
 """Features of a text: which n-grams it has, and their numbers."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.tfidf.counting import COUNTED, MOST_CHARACTERS, Grams, points_of
+from bertline.models.tfidf.counting import COUNTED, MOST_CHARACTERS, Grams, points_of
 
 _MOST = {"words": 30_000, "runs": 50_000}
 """N-grams that are kept, the most frequent ones."""

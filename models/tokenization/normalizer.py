@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from models.joiner import JOINER
-from pipeline.config import Reading
-from pipeline.errors import BertlineError
+from bertline.models.tokenization.joiner import JOINER
+from bertline.pipeline.config import Reading
+from bertline.pipeline.core.errors import BertlineError
 
 _PUNCTUATION = r"!-/:-@\[-`{-~\p{P}"
 _CHINESE = (  # ideographs only: Hangul and Kana are written with spaces or split by the vocabulary

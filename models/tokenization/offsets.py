@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from models.packing import sums_before
-from models.words import WordSplitter
+from bertline.models.tokenization.normalizer import WordSplitter
+from bertline.models.tokenization.packing import sums_before
 
 
 def locate(texts: tf.Tensor, piece_lengths: tf.RaggedTensor, splitter: WordSplitter) -> dict[str, tf.RaggedTensor]:

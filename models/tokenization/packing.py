@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from pipeline.config import Reading
+from bertline.pipeline.config import Reading
 
 Tokens = dict[str, tf.RaggedTensor]
 

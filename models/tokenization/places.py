@@ -20,7 +20,7 @@ def tokens_of(texts: tf.Tensor, context: Any, number: int | tf.Tensor = 0) -> di
 
     Args:
       texts: [texts] string.
-      context: a `models.task.Context`.
+      context: a `bertline.models.tasks.base.task.Context`.
       number: which of its row's texts each of them is: one for all, or [texts].
     """
     if not context.places:

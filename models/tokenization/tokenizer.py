@@ -1,8 +1,9 @@
 """WordPiece inside the graph: the one tokenizer of Transform, training and the served model.
 
-Words come from `models.words`, pieces by greedy longest match, their places in the original text from
-`models.alignment`, and [CLS], [SEP], pairs and windows from `models.packing`. All are TensorFlow ops, so they trace in
-tf.data and tf.Transform and export in a SavedModel; nothing is tokenized a second way at serving time.
+Words come from `bertline.models.tokenization.normalizer`, pieces by greedy longest match, their places in the original
+text from `bertline.models.tokenization.offsets`, and [CLS], [SEP], pairs and windows from
+`bertline.models.tokenization.packing`. All are TensorFlow ops, so they trace in tf.data and tf.Transform and export in a
+SavedModel; nothing is tokenized a second way at serving time.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from collections.abc import Callable
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from models import packing
-from models.alignment import locate
-from models.joiner import JOINER
-from models.packing import Sliding, Tokens, Windows
-from models.vocabulary import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_PIECES, UNK, read_vocabulary
-from models.words import ASCII_CONTROLS, WordSplitter
-from pipeline.config import Long, Reading, TextConfig
-from pipeline.errors import BertlineError
+from bertline.models.tokenization import packing
+from bertline.models.tokenization.joiner import JOINER
+from bertline.models.tokenization.normalizer import ASCII_CONTROLS, WordSplitter
+from bertline.models.tokenization.offsets import locate
+from bertline.models.tokenization.packing import Sliding, Tokens, Windows
+from bertline.models.tokenization.vocabulary import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_PIECES, UNK, read_vocabulary
+from bertline.pipeline.config import Long, Reading, TextConfig
+from bertline.pipeline.core.errors import BertlineError
 
 
 class TextEncoder(tf.Module):
@@ -130,7 +131,8 @@ class TextEncoder(tf.Module):
         return self._route(texts, f"[{self._splitter.plain}{ASCII_CONTROLS}]*", of_plain, of_any)["token_ids"]
 
     def tokens(self, texts: tf.Tensor) -> Tokens:
-        """[batch] string -> the pieces with their words and offsets, under the names of `models.packing`."""
+        """[batch] string -> the pieces with their words and offsets, under the names of
+        `bertline.models.tokenization.packing`."""
 
         def of_plain(texts: tf.Tensor) -> Tokens:
             ids, starts, ends = self._ascii_to_pieces.tokenize_with_offsets(self._lowered(texts))

@@ -13,9 +13,9 @@ import numpy as np
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from models.averaging import RecentWeights
-from models.optimizer import Optimizer
-from pipeline.errors import BertlineError
+from bertline.models.training.optimizer import Optimizer
+from bertline.models.training.weight_averaging import RecentWeights
+from bertline.pipeline.core.errors import BertlineError
 
 _BEST = "best/"
 

@@ -14,7 +14,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pipeline.errors import BertlineError
+from bertline.pipeline.core.errors import BertlineError
 
 VARIABLE = "TF_CONFIG"
 PEER_LOST = 138

@@ -1,6 +1,6 @@
 """Where a model is trained: on one device, on several of this machine, or by several processes.
 
-The loop in `training.py` is the same for all of them. What differs is here: who takes which rows of a batch, and what the
+The loop in `loop.py` is the same for all of them. What differs is here: who takes which rows of a batch, and what the
 processes tell each other beside the gradients.
 """
 
@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from models.cluster import Cluster
-from models.inputs import as_it_is
-from pipeline.config import TrainingConfig
-from pipeline.errors import BertlineError
+from bertline.models.data.batching import as_it_is
+from bertline.models.training.cluster import Cluster
+from bertline.pipeline.config import TrainingConfig
+from bertline.pipeline.core.errors import BertlineError
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from models.inputs import padded
-from models.score_families import families, family_of
-from models.task import Context, Task, Tensors, expanded
+from bertline.models.data.batching import padded
+from bertline.models.metrics.accumulators import families, family_of
+from bertline.models.tasks.base.task import Context, Task, Tensors, expanded
 
 
 def scorer(task: Task, context: Context, rows: Callable[[], Iterable[Tensors]]) -> Callable[[Any], dict[str, float]] | None:

@@ -18,19 +18,21 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from models import inputs, lora, precision
-from models.averaging import assign, trained_weights
-from models.curves import Curves
-from models.devices import join, scaled
-from models.optimizer import Optimizer
-from models.recipe import cannot_be_beaten
-from models.recompute import recompute_layers
-from models.resume import Checkpoint
-from models.skew import drawn_rows
-from models.steps import epochs, evaluator, plan, step_function
-from models.task import ACCURACY, Task
-from pipeline.config import TrainingConfig
-from pipeline.errors import BertlineError, TrainingDivergedError
+from bertline.models.adapters import lora
+from bertline.models.adapters.gradient_checkpointing import recompute_layers
+from bertline.models.data import batching
+from bertline.models.data.class_balance import drawn_rows
+from bertline.models.tasks.base.task import ACCURACY, Task
+from bertline.models.training import precision
+from bertline.models.training.checkpointing import Checkpoint
+from bertline.models.training.distribution import join, scaled
+from bertline.models.training.optimizer import Optimizer
+from bertline.models.training.recipe import cannot_be_beaten
+from bertline.models.training.step import epochs, evaluator, plan, step_function
+from bertline.models.training.tensorboard import Curves
+from bertline.models.training.weight_averaging import assign, trained_weights
+from bertline.pipeline.config import TrainingConfig
+from bertline.pipeline.core.errors import BertlineError, TrainingDivergedError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +71,7 @@ class EpochRecord:
 class Phase(NamedTuple):
     """A part of a training: its rows, and its own epochs and batch size among the settings."""
 
-    rows: inputs.Corpus
+    rows: batching.Corpus
     settings: TrainingConfig
 
 
@@ -90,8 +92,8 @@ def train(
     build_model: Callable[[], Any],
     task: Task,
     settings: TrainingConfig,
-    train_rows: inputs.Corpus | Sequence[Phase],
-    eval_rows: inputs.Corpus,
+    train_rows: batching.Corpus | Sequence[Phase],
+    eval_rows: batching.Corpus,
     *,
     checkpoint_folder: Path,
     score: Callable[[Any], Mapping[str, float]] | None = None,
@@ -119,7 +121,7 @@ def train(
     """
     devices = join(settings.devices)
     strategy = devices.strategy
-    given = [Phase(train_rows, settings)] if isinstance(train_rows, inputs.Corpus) else train_rows
+    given = [Phase(train_rows, settings)] if isinstance(train_rows, batching.Corpus) else train_rows
     phases = [Phase(rows, scaled(of_phase, devices.replicas)) for rows, of_phase in given]
     settings = scaled(settings, devices.replicas)
     for phase in phases:
@@ -246,7 +248,7 @@ def train(
     )
 
 
-def _check(settings: TrainingConfig, replicas: int, train_rows: inputs.Corpus, eval_rows: inputs.Corpus) -> None:
+def _check(settings: TrainingConfig, replicas: int, train_rows: batching.Corpus, eval_rows: batching.Corpus) -> None:
     if not settings.batch_tokens and settings.batch_size % (replicas * settings.gradient_accumulation_steps):
         parts = (
             f" in {settings.gradient_accumulation_steps} parts (training.gradient_accumulation_steps)"
@@ -265,12 +267,12 @@ def _check(settings: TrainingConfig, replicas: int, train_rows: inputs.Corpus, e
         )
 
 
-def _plan(phase: Phase, epoch: int, class_key: str | None) -> list[inputs.Batch]:
+def _plan(phase: Phase, epoch: int, class_key: str | None) -> list[batching.Batch]:
     (rows, settings), lengths = phase, phase.rows.lengths
     if settings.sampling == "natural" or class_key is None:
         return plan(rows, settings, seed=settings.seed, epoch=epoch)
     drawn = drawn_rows(rows.targets[class_key], settings.sampling, seed=settings.seed, epoch=epoch)
-    planned = inputs.plan(lengths[drawn], settings.batch_size, settings.buckets, seed=settings.seed, epoch=epoch)
+    planned = batching.plan(lengths[drawn], settings.batch_size, settings.buckets, seed=settings.seed, epoch=epoch)
     return [replace(batch, rows=drawn[batch.rows]) for batch in planned]
 
 

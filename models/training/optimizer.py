@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from models.schedules import layer_scales, learning_rate
+from bertline.models.training.schedules import layer_scales, learning_rate
 
 FIRST_LOSS_SCALE = 2.0**15
 STEPS_TO_DOUBLE = 1000
@@ -25,7 +25,7 @@ class Optimizer(tf.Module):
       weights: Keras variables to train, created in the scope of the strategy.
       rule: `adamw`; `adam_reference`, the original BERT's, which does not correct the bias of young moments; or `lamb`,
         which makes each weight's update as long as a share of the weight itself.
-      schedule, peak, total_steps, warmup: see `models.schedules.learning_rate`.
+      schedule, peak, total_steps, warmup: see `bertline.models.training.schedules.learning_rate`.
       layer_decay: factor of the learning rate from one encoder layer to the one below.
       scale_loss: multiply the loss so that small gradients survive float16, see `loss_scale`.
     """

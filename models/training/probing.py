@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from models import inputs
-from models.packing import Sliding
-from models.pooled import TOGETHER, vectors, width
-from pipeline.config import Pooling
+from bertline.models.data import batching
+from bertline.models.heads.pooled import TOGETHER, vectors, width
+from bertline.models.tokenization.packing import Sliding
+from bertline.pipeline.config import Pooling
 
 MOST_EXAMPLES = 12_000
 """That the probe learns from; more hardly change a linear model, and take minutes."""
@@ -61,7 +61,7 @@ class Probe(NamedTuple):
 
 def probe(
     encoder: Any,
-    rows: inputs.Corpus,
+    rows: batching.Corpus,
     linearly: Linearly,
     outputs: int,
     *,
@@ -105,7 +105,7 @@ def probe(
 
 
 def vectors_of(
-    encoder: Any, rows: inputs.Corpus, poolings: Sequence[Pooling], sliding: Sliding | None = None
+    encoder: Any, rows: batching.Corpus, poolings: Sequence[Pooling], sliding: Sliding | None = None
 ) -> dict[Pooling, np.ndarray]:
     """The vector of each row by each pooling: [rows, its width]."""
 
@@ -114,10 +114,10 @@ def vectors_of(
         return vectors(encoder, batch, poolings, sliding)
 
     buckets = range(8, 513, 8)
-    planned = inputs.plan(rows.lengths, _BATCH, tuple(buckets), seed=None)
-    plain = inputs.Corpus(rows.values, rows.starts, {}, rows.others)
+    planned = batching.plan(rows.lengths, _BATCH, tuple(buckets), seed=None)
+    plain = batching.Corpus(rows.values, rows.starts, {}, rows.others)
     found = {name: np.zeros((len(rows), width(name, encoder.size.hidden)), np.float32) for name in poolings}
-    for batch, places in zip(inputs.batches(plain, planned, None), planned, strict=True):
+    for batch, places in zip(batching.batches(plain, planned, None), planned, strict=True):
         given = {name: batch[name] for name in ("token_ids", "segment_ids", "mask") if name in batch}
         for name, values in pooled(given).items():
             found[name][places.rows] = values.numpy()[: len(places.rows)]

@@ -10,9 +10,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from models.encoder_size import EncoderSize
-from models.task import Task, epoch_scores
-from pipeline.config import TrainingConfig
+from bertline.models.encoders.bert.config import EncoderSize
+from bertline.models.tasks.base.task import Task, epoch_scores
+from bertline.pipeline.config import TrainingConfig
 
 _SMALL = 2_000
 """Examples below which a batch has half as many, so that an epoch has steps enough."""

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from models import inputs
-from models.devices import Devices
-from models.optimizer import Optimizer
-from models.precision import in_float32
-from models.task import Task
-from pipeline.config import TrainingConfig
+from bertline.models.data import batching
+from bertline.models.tasks.base.task import Task
+from bertline.models.training.distribution import Devices
+from bertline.models.training.optimizer import Optimizer
+from bertline.models.training.precision import in_float32
+from bertline.pipeline.config import TrainingConfig
 
 Tensors = dict[str, tf.Tensor]
 _LISTED = 1 << 18  # rows of epochs that share a dataset
@@ -25,7 +25,7 @@ def step_function(
     model: Any,
     task: Task,
     optimizer: Optimizer,
-    rows: inputs.Corpus,
+    rows: batching.Corpus,
     settings: TrainingConfig,
 ) -> Callable[[Any], tuple[Any, Any, Any]]:
     """One traced step for all lengths: the signature leaves the length open, so nothing is traced twice.
@@ -50,7 +50,7 @@ def step_function(
         optimizer.apply(found)
         return numbers
 
-    some = batches(rows, [inputs.Batch(np.zeros(1, np.int64), 4)], settings, devices.replicas)
+    some = batches(rows, [batching.Batch(np.zeros(1, np.int64), 4)], settings, devices.replicas)
     spec, strategy = devices.deal(some).element_spec, devices.strategy
 
     @tf.function(input_signature=[spec], autograph=False)
@@ -62,16 +62,16 @@ def step_function(
 
 
 def batches(
-    rows: inputs.Corpus, planned: Sequence[inputs.Batch], settings: TrainingConfig, replicas: int = 1
+    rows: batching.Corpus, planned: Sequence[batching.Batch], settings: TrainingConfig, replicas: int = 1
 ) -> tf.data.Dataset:
     """The batches of a plan, of rows that can be dealt out evenly."""
     if settings.batch_tokens:
-        return inputs.batches(rows, planned, None, multiple=replicas * settings.gradient_accumulation_steps)
-    return inputs.batches(rows, planned, settings.batch_size)
+        return batching.batches(rows, planned, None, multiple=replicas * settings.gradient_accumulation_steps)
+    return batching.batches(rows, planned, settings.batch_size)
 
 
 def epochs(
-    devices: Devices, rows: inputs.Corpus, plans: Sequence[Sequence[inputs.Batch]], settings: TrainingConfig
+    devices: Devices, rows: batching.Corpus, plans: Sequence[Sequence[batching.Batch]], settings: TrainingConfig
 ) -> Iterator[Iterator[Any]]:
     """The batches of one epoch after the other, dealt out to the devices; an epoch is gone through before the next is asked
     for.
@@ -91,16 +91,16 @@ def epochs(
         begin = end
 
 
-def _rows_in(planned: Sequence[inputs.Batch]) -> int:
+def _rows_in(planned: Sequence[batching.Batch]) -> int:
     return sum(len(batch.rows) for batch in planned)
 
 
-def plan(rows: inputs.Corpus, settings: TrainingConfig, *, seed: int | None, epoch: int = 0) -> list[inputs.Batch]:
+def plan(rows: batching.Corpus, settings: TrainingConfig, *, seed: int | None, epoch: int = 0) -> list[batching.Batch]:
     """The batches of one epoch; without a seed, those in which held-out rows are looked at."""
     if not settings.batch_tokens:
-        return inputs.plan(rows.lengths, settings.batch_size, settings.buckets, seed=seed, epoch=epoch)
+        return batching.plan(rows.lengths, settings.batch_size, settings.buckets, seed=seed, epoch=epoch)
     sides = [rows.lengths] + ([rows.weights] if rows.counted else [])
-    return inputs.plan_by_tokens(sides, settings.batch_tokens, seed=seed, epoch=epoch)
+    return batching.plan_by_tokens(sides, settings.batch_tokens, seed=seed, epoch=epoch)
 
 
 def _tokens(batch: Tensors, counted: str | None) -> tf.Tensor:
@@ -166,7 +166,7 @@ def _plus(total: tf.Tensor, gradient: Any) -> tf.Tensor:
 
 
 def evaluator(
-    devices: Devices, model: Any, task: Task, rows: inputs.Corpus, settings: TrainingConfig
+    devices: Devices, model: Any, task: Task, rows: batching.Corpus, settings: TrainingConfig
 ) -> Callable[[], tuple[float, float]]:
     """Mean loss and accuracy over a corpus, as often as it is called; each process looks at its share of the batches."""
     # What fits into memory while training fits here.

@@ -12,10 +12,10 @@ from typing import Any
 
 import click
 
-from models.checkpoints import formats
-from pipeline import environment
-from pipeline.errors import BertlineError
-from pipeline.hubs import checkpoint_at_hand
+from bertline.pipeline.core import checkpoint_formats as formats
+from bertline.pipeline.core import environment
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.core.hubs import checkpoint_at_hand
 
 TARGETS = ("huggingface", "tf1", "keras")
 
@@ -92,8 +92,8 @@ def convert(source: str, target: str, kind: str) -> None:
 def describe(folder: str | Path) -> dict[str, Any]:
     """What can be said of a checkpoint without loading it."""
     environment.prepare()
-    from models.checkpoints.opening import open_source
-    from models.checkpoints.settings import read_size
+    from bertline.models.checkpoints.opening import open_source
+    from bertline.models.checkpoints.settings import read_size
 
     found = formats.find(folder)
     path, size = read_size(folder)
@@ -132,7 +132,7 @@ def write(source: str | Path, target: str | Path, kind: str) -> list[str]:
         raise BertlineError(f"{target} already exists and is not an empty folder; name another, or remove it first.")
     found = formats.find(source)
     environment.prepare()
-    from models import checkpoints
+    from bertline.models import checkpoints
 
     encoder, report = checkpoints.load_encoder(source)
     heads = {} if kind == "keras" else checkpoints.load_heads(source)
@@ -168,8 +168,8 @@ def _settings(found: formats.Found) -> dict[str, Any]:
 def _copy_text(found: formats.Found, folder: Path) -> list[str]:
     """Copies what belongs to the tokenizer, and says which files there are."""
     if found.format == formats.PRESET:
-        from models.checkpoints.saving import save_text
-        from models.checkpoints.settings import preset_tokenizer
+        from bertline.models.checkpoints.saving import save_text
+        from bertline.models.checkpoints.settings import preset_tokenizer
 
         if (vocab := formats.vocabulary_in(found.folder)) is not None:
             save_text(folder, vocab=vocab, tokenizer=preset_tokenizer(found.folder))

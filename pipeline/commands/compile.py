@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from pipeline.config import Config
-from pipeline.errors import BertlineError
+from bertline.pipeline.config import Config
+from bertline.pipeline.core.errors import BertlineError
 
 
 @click.command("compile")
@@ -37,7 +37,7 @@ def compile_command(
     bertline compile my.yaml --engine vertex --root gs://bucket/root -o pipeline.json
     bertline compile my.yaml --engine tfjob --root /mnt/shared -o job.yaml    then: kubectl apply -f job.yaml
     """
-    from pipeline.config_file import load
+    from bertline.pipeline.settings.loader import load
 
     given = [f"cluster.{name}={value}" for name, value in (("root", root), ("image", image)) if value]
     loaded = load(config, [*overrides, *given])
@@ -55,11 +55,11 @@ def compile_command(
 
 def render(config: Config, engine: Any, path: str) -> str:
     if engine == "tfjob":
-        from pipeline.tfjob import as_yaml
+        from bertline.pipeline.orchestration.tfjob import as_yaml
 
         return as_yaml(config)
     try:
-        from pipeline.kubeflow_runner import as_text, compile_job
+        from bertline.pipeline.orchestration.kubeflow_runner import as_text, compile_job
     except ModuleNotFoundError as error:
         if error.name and error.name.startswith("kfp"):
             raise BertlineError("kfp is not installed; pip install 'bertline[kubeflow]'.") from None

@@ -7,13 +7,12 @@ import shutil
 import socket
 import subprocess
 import sys
-import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from pipeline.fingerprints import ROOT
+from bertline.pipeline.core.child_process import environment_of_child
 
 _GIB = 1 << 30
 _NEEDED_DISK = 5 * _GIB
@@ -22,8 +21,9 @@ _REINSTALL = "run `make setup`: it installs the required versions"
 
 # The order is the trap: tensorflow_transform, imported before TensorFlow, turns tf.keras into Keras 2 for the process.
 _IMPORT_TRAP = (
-    "from pipeline.environment import prepare; prepare(); import tensorflow_transform, tensorflow_text, keras;"
-    "from models.task import get_task; get_task('classification'); print(keras.__version__)"
+    "from bertline.pipeline.core.environment import prepare; prepare(); import tensorflow_transform, "
+    "tensorflow_text, keras;"
+    "from bertline.models.tasks.base.task import get_task; get_task('classification'); print(keras.__version__)"
 )
 
 
@@ -55,8 +55,8 @@ def _python() -> Iterator[Finding]:
 
 
 def _versions() -> Iterator[Finding]:
-    """The pins of pyproject.toml against what is installed."""
-    pins = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    """The pins of this package against what is installed."""
+    pins = [one for one in metadata.requires("bertline") or () if "extra ==" not in one]
     for pinned, _, wanted in (pin.partition("==") for pin in pins if "==" in pin):
         name = pinned.partition("[")[0]  # without its extras
         found = next((v for v in map(_installed, (name, f"{name}-cpu")) if v), None)
@@ -77,7 +77,9 @@ def _installed(package: str) -> str | None:
 
 def _imports() -> Iterator[Finding]:
     """In a process of its own: what is imported here already would hide a fault."""
-    done = subprocess.run([sys.executable, "-c", _IMPORT_TRAP], capture_output=True, text=True, cwd=ROOT, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", _IMPORT_TRAP], capture_output=True, text=True, env=environment_of_child(), timeout=300
+    )
     version = done.stdout.strip()
     if done.returncode == 0 and version.startswith("3."):
         yield Finding("ok", "imports", f"TensorFlow, tf.Transform and tensorflow_text load together; Keras is {version}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from models.explaining.explainer import Baseline
+    from bertline.models.explain.explainer import Baseline
 
 _PLAIN_WIDTH = 140
 
@@ -65,9 +65,9 @@ def explain(
     bertline explain MODEL "The [MASK] sat on the mat." --label cat    a model of the task pretraining
     bertline explain MODEL "A man is riding a bike." --html page.html  a translation, and what each token attended to
     """
-    from pipeline import environment
-    from pipeline.errors import BertlineError
-    from pipeline.explain.loading import find, load
+    from bertline.pipeline.core import environment
+    from bertline.pipeline.core.errors import BertlineError
+    from bertline.pipeline.inference.explain.loading import find, load
 
     if attention and not as_json:
         raise BertlineError("--attention goes with --json; --html shows every head.")
@@ -81,11 +81,11 @@ def explain(
     elif not html:
         from rich.console import Console
 
-        from pipeline.explain.terminal import show
+        from bertline.pipeline.inference.explain.terminal import show
 
         show(Console(highlight=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH), found)
     if html:
-        from pipeline.explain.page import page
+        from bertline.pipeline.inference.explain.page import page
 
         page(found).write(Path(html), "--html")
         click.echo(f"written to {html}", err=True)

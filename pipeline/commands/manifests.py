@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from pipeline.errors import BertlineError
-from pipeline.serve_command import named_model
+from bertline.pipeline.commands.serve import named_model
+from bertline.pipeline.core.errors import BertlineError
 
 
 @click.command()
@@ -65,10 +65,10 @@ def render(
     replicas: int,
 ) -> tuple[str, str]:
     """The manifests as YAML, and the place that they take the model from."""
-    from components.publish import latest
-    from serving.command_lines import default_image
-    from serving.contract import folder_bytes
-    from serving.manifests import KINDS, Deployed, as_yaml, cluster_name
+    from bertline.components.pusher.executor import latest
+    from bertline.serving.contract import folder_bytes
+    from bertline.serving.launch.flags import default_image
+    from bertline.serving.launch.manifests import KINDS, Deployed, as_yaml, cluster_name
 
     if model_base_path is not None and name is None:
         name = Path(model_base_path).absolute().name

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from pipeline.errors import BertlineError
-from pipeline.prune import MAX_DROP, MOST_ROWS, PruneReport, Request, find_place, prune_at
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.prune.heads import MAX_DROP, MOST_ROWS, PruneReport, Request, find_place, prune_at
 
 REFUSED = 3
 
@@ -75,9 +75,9 @@ def prune(model: str | None, keep: float | None, look: bool, by: tuple[Any, ...]
 def run_prune(request: Request, *, as_json: bool = False) -> PruneReport:
     """With a display and a log file around it."""
     place = find_place(request)
-    from pipeline.prune_record import address
-    from pipeline.prune_tables import show
-    from pipeline.stage import stage
+    from bertline.pipeline.console.session import stage
+    from bertline.pipeline.prune.record import address
+    from bertline.pipeline.prune.tables import show
 
     config = address(place.name, place.workspace)
     with stage(config, as_json=as_json) as at:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from pipeline import environment
-from pipeline.errors import BertlineError
-from pipeline.runs_command import console, named_run
+from bertline.pipeline.commands.runs import console, named_run
+from bertline.pipeline.core import environment
+from bertline.pipeline.core.errors import BertlineError
 
 
 @click.command()
@@ -49,8 +49,8 @@ def report(
     if bool(reference) == last:
         raise BertlineError("give one run, or --last for the newest; `bertline runs` lists them.")
     environment.prepare()
-    from pipeline.report.report import newest, report_of
-    from pipeline.run_store import run_store
+    from bertline.pipeline.runs.report.report import newest, report_of
+    from bertline.pipeline.runs.store import run_store
 
     with run_store(workspace, "the run") as store:
         run = named_run(store, reference, name, workspace) if reference else newest(store, name)
@@ -58,12 +58,12 @@ def report(
     if as_json:
         click.echo(made.to_json())
     if out or opens or not as_json:
-        from pipeline.report.page import render
+        from bertline.pipeline.runs.report.page import render
 
         path = Path(out) if out else _default(workspace, run.pipeline or "run", run.short_id)
         render(made).write(path, "-o")
         if not as_json:
-            from pipeline.report.terminal import show
+            from bertline.pipeline.runs.report.terminal import show
 
             show(console(), made)
         click.echo(f"written to {path}", err=True)

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from pipeline.config import Config
-from pipeline.errors import BertlineError
-from pipeline.fingerprints import InputDigests
-from pipeline.stage import Stage, stage
-from pipeline.summary import Summary
-from pipeline.unchanged import fingerprint, run_from_cache
+from bertline.pipeline.config import Config
+from bertline.pipeline.console.session import Stage, stage
+from bertline.pipeline.console.summary import Summary
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.orchestration.fingerprints import InputDigests
+from bertline.pipeline.orchestration.unchanged import fingerprint, run_from_cache
 
 _LOADING = "loading TensorFlow and TFX"
 
@@ -47,8 +47,8 @@ def run_line(config: Config, started: Started, *, again_from: str | None = None,
         if as_json:
             at.print_json(asdict(summary))
         else:
-            from pipeline.display import show_summary
-            from pipeline.next_steps import next_steps
+            from bertline.pipeline.console.display import show_summary
+            from bertline.pipeline.console.next_steps import next_steps
 
             show_summary(at.console, summary, next_steps(config, started, summary))
     return summary
@@ -58,7 +58,7 @@ def _run(config: Config, again_from: str | None, at: Stage) -> Summary:
     with at.working() as display:
         if config.seeds:
             with display.waiting(_LOADING):
-                from pipeline.seeds import run_seeds
+                from bertline.pipeline.studies.seeds import run_seeds
             return run_seeds(config, at, again_from)
         with display.waiting("checking the data"):
             digests = InputDigests.of(config)
@@ -66,8 +66,8 @@ def _run(config: Config, again_from: str | None, at: Stage) -> Summary:
         if not again_from and (unchanged := run_from_cache(config, known_by, at.log)):
             return unchanged
         with display.waiting(_LOADING):
-            from pipeline.build import create_pipeline
-            from pipeline.engine import LocalEngine
+            from bertline.pipeline.orchestration.builder import create_pipeline
+            from bertline.pipeline.orchestration.runner import LocalEngine
         engine = LocalEngine(config, again_from, fingerprint=known_by)
         engine.record.summary.log = str(at.log)
         engine.run(create_pipeline(config, digests=digests))

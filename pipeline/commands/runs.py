@@ -1,4 +1,4 @@
-"""`bertline runs` and `bertline compare`: what the record of runs is asked; `report_command.py` has `bertline report`."""
+"""`bertline runs` and `bertline compare`: what the record of runs is asked; `report.py` has `bertline report`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 
-from pipeline import environment
-from pipeline.errors import BertlineError
+from bertline.pipeline.core import environment
+from bertline.pipeline.core.errors import BertlineError
 
 if TYPE_CHECKING:
-    from pipeline.run_store import Run, RunStore
+    from bertline.pipeline.runs.store import Run, RunStore
 
 
 @click.command()
@@ -34,8 +34,8 @@ def runs(last: int, name: str | None, parts: bool, as_json: bool, workspace: str
     bertline runs --name reviews --all  of one pipeline, each seed and trial by itself
     bertline runs --last 100 --json     for a program
     """
-    from pipeline import runs as listing
-    from pipeline.run_store import run_store
+    from bertline.pipeline.runs import listing
+    from bertline.pipeline.runs.store import run_store
 
     with run_store(workspace, "runs") as store:
         listed = listing.list_runs(store, last, pipeline=name, parts=parts)
@@ -77,10 +77,10 @@ def compare(
     if len(references) == 1:
         raise BertlineError(f"{references[0]} is one run; give another one to compare it with.")
     environment.prepare()
-    from pipeline.compare.comparison import compare as compared
-    from pipeline.compare.comparison import to_json
-    from pipeline.compare.tables import show
-    from pipeline.run_store import run_store
+    from bertline.pipeline.runs.compare.comparison import compare as compared
+    from bertline.pipeline.runs.compare.comparison import to_json
+    from bertline.pipeline.runs.compare.tables import show
+    from bertline.pipeline.runs.store import run_store
 
     with run_store(workspace, "the runs") as store:
         if last:
@@ -93,7 +93,7 @@ def compare(
     elif not html:
         show(console(), comparison)
     if html:
-        from pipeline.compare.page import render
+        from bertline.pipeline.runs.compare.page import render
 
         render(comparison).write(Path(html), "--html")
         click.echo(f"written to {html}", err=True)
@@ -113,8 +113,8 @@ def named_run(store: RunStore, reference: str, name: str | None, workspace: str)
     """The run that RUN of a command line stands for: an id, the first digits of one, or a version such as v7."""
     if not re.fullmatch(r"v[0-9]+", reference):
         return store.find(reference)
-    from pipeline.lineage import find_lineage
-    from pipeline.versions_command import destination_of
+    from bertline.pipeline.commands.versions import destination_of
+    from bertline.pipeline.runs.lineage import find_lineage
 
     found = find_lineage(destination_of(name, workspace), int(reference[1:]), workspace)
     if not found["mlflow_run_id"]:

@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from models.kinds import told
-from pipeline import environment, summary
-from pipeline.errors import BertlineError
-from serving.contract import read_card
+from bertline.models.kinds import told
+from bertline.pipeline.console import summary
+from bertline.pipeline.core import environment
+from bertline.pipeline.core.errors import BertlineError
+from bertline.serving.contract import read_card
 
 if TYPE_CHECKING:
     from tensorflow_serving.config import model_server_config_pb2
 
-    from serving.settings import Batching, ServerSettings, TryPage
+    from bertline.serving.settings import Batching, ServerSettings, TryPage
 
 ENGINES = ("embedded", "binary", "docker")
 
@@ -87,7 +88,7 @@ def last_pushed(workspace: str) -> Pushed:
 
 def named_model(model_name: str | None, model_base_path: str | None, workspace: str) -> Pushed:
     """The one model that --model_name and --model_base_path tell, or else the last that was pushed."""
-    from serving.config_files import is_model_name, is_uri
+    from bertline.serving.launch.config_files import is_model_name, is_uri
 
     if model_base_path is None:
         found = last_pushed(workspace)
@@ -239,8 +240,8 @@ def serve(**flags: Any) -> None:
 
 def settings_of(flags: Mapping[str, Any]) -> ServerSettings:
     """The settings that the command line tells."""
-    from serving.config_files import PROMETHEUS_PATH, read_monitoring, read_tls
-    from serving.settings import Limits, ServerSettings
+    from bertline.serving.launch.config_files import PROMETHEUS_PATH, read_monitoring, read_tls
+    from bertline.serving.settings import Limits, ServerSettings
 
     if flags["rest_api_port"] and flags["rest_api_port"] == flags["port"]:
         raise BertlineError(f"--port and --rest_api_port are both {flags['port']}; give each its own.")
@@ -280,7 +281,7 @@ def _absolute(path: str | None) -> Path | None:
 
 
 def _models(flags: Mapping[str, Any]) -> model_server_config_pb2.ModelServerConfig:
-    from serving.config_files import one_model, read_models
+    from bertline.serving.launch.config_files import one_model, read_models
 
     path = flags["model_config_file"]
     if not path:
@@ -293,8 +294,8 @@ def _models(flags: Mapping[str, Any]) -> model_server_config_pb2.ModelServerConf
 
 def _page(flags: Mapping[str, Any]) -> TryPage | None:
     """For this machine unless it is asked for: whoever reaches the page may ask every model, as over REST, and why."""
-    from serving.ports import is_loopback
-    from serving.settings import TryPage
+    from bertline.serving.launch.ports import is_loopback
+    from bertline.serving.settings import TryPage
 
     wanted = flags["page"]
     if flags["engine"] != "embedded" or not flags["rest_api_port"]:
@@ -304,12 +305,12 @@ def _page(flags: Mapping[str, Any]) -> TryPage | None:
         return None
     if not (is_loopback(flags["host"]) if wanted is None else wanted):
         return None
-    return TryPage(explainer=(sys.executable, "-m", "pipeline.explain.lines"))
+    return TryPage(explainer=(sys.executable, "-m", "bertline.pipeline.inference.explain.lines"))
 
 
 def _require_within_reach(settings: ServerSettings) -> None:
     """The embedded server reads folders of this machine, and under a root no others."""
-    from serving.config_files import is_uri
+    from bertline.serving.launch.config_files import is_uri
 
     for model in settings.models.model_config_list.config:
         path, root = model.base_path, settings.root
@@ -323,8 +324,8 @@ def _require_within_reach(settings: ServerSettings) -> None:
 
 def _batching(flags: Mapping[str, Any]) -> Batching | None:
     """Off unless it is asked for, as in TensorFlow Serving; but on for what was pushed last, by numbers that suit a CPU."""
-    from serving.config_files import read_batching, serving_batching
-    from serving.settings import Batching
+    from bertline.serving.launch.config_files import read_batching, serving_batching
+    from bertline.serving.settings import Batching
 
     is_ours = not flags["model_config_file"] and not flags["model_base_path"]
     enabled = is_ours if flags["enable_batching"] is None else flags["enable_batching"]
@@ -383,15 +384,15 @@ def start(settings: ServerSettings, engine: str, own: Mapping[str, str]) -> None
     """Runs a server until it is told to end."""
     if engine == "embedded":
         environment.prepare()
-        from serving import ports
+        from bertline.serving.launch import ports
 
         rest = {"--rest_api_port": settings.rest_api_port} if settings.rest_api_port else {}
         ports.require_free(settings.host, {"--port": settings.port, **rest})
-        from serving.embedded.server import serve as serve_embedded
+        from bertline.serving.embedded.server import serve as serve_embedded
 
         serve_embedded(settings, click.echo)
     else:
-        from serving.launch import serve as serve_real
+        from bertline.serving.launch.launcher import serve as serve_real
 
         serve_real(settings, "binary" if engine == "binary" else "docker", click.echo, extra=own)
 

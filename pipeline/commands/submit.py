@@ -13,8 +13,8 @@ from typing import Any
 import click
 import yaml
 
-from pipeline.config import nearest
-from pipeline.errors import BertlineError
+from bertline.pipeline.config import nearest
+from bertline.pipeline.core.errors import BertlineError
 
 TOKEN = "KFP_TOKEN"
 _KINDS = {"NUMBER_INTEGER": "a whole number", "NUMBER_DOUBLE": "a number", "BOOLEAN": "true or false"}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from pipeline.errors import BertlineError
+from bertline.pipeline.core.errors import BertlineError
 
 _HOST = "127.0.0.1"
 _STOP_SECONDS = 10.0
@@ -31,9 +31,9 @@ def ui(port: int, workspace: str) -> None:
     bertline ui                 http://127.0.0.1:5000
     bertline ui --port 8080
     """
-    from components.store import is_there
-    from pipeline.config import without_password
-    from pipeline.run_store import store_of
+    from bertline.components.tracking.backend.store import is_there
+    from bertline.pipeline.config import without_password
+    from bertline.pipeline.runs.store import store_of
 
     uri = store_of(workspace)
     if uri.startswith(("http://", "https://")):
@@ -46,9 +46,9 @@ def ui(port: int, workspace: str) -> None:
 
 def _serve(uri: str, port: int) -> None:
     """Runs MLflow's server until SIGINT or SIGTERM, and ends it with all that it has started."""
-    from components.store import quiet
-    from pipeline.config import without_password
-    from serving.ports import free_ports, require_free
+    from bertline.components.tracking.backend.store import quiet
+    from bertline.pipeline.config import without_password
+    from bertline.serving.launch.ports import free_ports, require_free
 
     program = Path(sys.executable).with_name("mlflow")
     if not program.is_file():

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from components.publish import Pushed
-from pipeline import summary
-from pipeline.config import SPOOL
-from pipeline.errors import BertlineError
-from pipeline.storage import AnyPath, at
+from bertline.components.pusher.executor import Pushed
+from bertline.pipeline.config import SPOOL
+from bertline.pipeline.console import summary
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.core.storage import AnyPath, at
 
 _SECONDS = 15.0  # for which a store is waited for
 
@@ -46,7 +46,7 @@ def rollback(name: str | None, to: int | None, workspace: str) -> None:
     bertline rollback reviews --to 5  withdraw every version above 5
     bertline rollback --to 7          restore version 7, which was withdrawn
     """
-    from components.publish import roll_back
+    from bertline.components.pusher.executor import roll_back
 
     folder = destination_of(name, workspace)
     done = roll_back(folder, to)
@@ -61,10 +61,10 @@ def rollback(name: str | None, to: int | None, workspace: str) -> None:
 
 def tell_registry(served: Pushed, folder: AnyPath, workspace: str) -> None:
     """Lets MLflow's alias `champion` follow; a store that is down is told later."""
-    from components.store import is_there
-    from components.tracking.models import champion
-    from components.tracking.sync import note_model, send_all
-    from pipeline.run_store import store_of
+    from bertline.components.tracking.backend.models import champion
+    from bertline.components.tracking.backend.store import is_there
+    from bertline.components.tracking.sync import note_model, send_all
+    from bertline.pipeline.runs.store import store_of
 
     uri, spool = store_of(workspace), Path(workspace) / SPOOL
     if not is_there(uri):
@@ -88,7 +88,7 @@ def sync(workspace: str) -> None:
 
     Exit code: 0 everything is sent, or being sent by a run; 1 something is left.
     """
-    from components.tracking.sync import send_all
+    from bertline.components.tracking.sync import send_all
 
     left = send_all(Path(workspace) / SPOOL, click.echo)
     under_way = [one for one in left if one.is_under_way and not one.problem]
@@ -117,7 +117,7 @@ def lineage(version: int, name: str | None, workspace: str, as_json: bool) -> No
     bertline lineage 7               of the last run's pipeline
     bertline lineage 7 reviews --json
     """
-    from pipeline.lineage import find_lineage, told
+    from bertline.pipeline.runs.lineage import find_lineage, told
 
     found = find_lineage(destination_of(name, workspace), version, workspace)
     click.echo(json.dumps(found, indent=1) if as_json else told(found))

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import click
 
-from pipeline.config import Config
-from pipeline.errors import BertlineError
-from pipeline.machine import require_workspace
-from serving.child import environment_of_child
+from bertline.pipeline.config import Config
+from bertline.pipeline.core.child_process import environment_of_child
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.core.machine import require_workspace
 
 STATE = "watched.json"
 Look = list[list[str | int]]
@@ -50,7 +50,7 @@ def watch(config: str, every: float, overrides: tuple[str, ...], workspace: str 
     bertline watch my.yaml                       until Ctrl-C
     bertline watch my.yaml --once                from cron; exit code as of `bertline run`, 0 where nothing is new
     """
-    from pipeline.config_file import load
+    from bertline.pipeline.settings.loader import load
 
     asked = (*overrides, "evaluation.must_beat=true")
     loaded = load(config, asked, workspace=workspace)
@@ -76,7 +76,7 @@ def watch(config: str, every: float, overrides: tuple[str, ...], workspace: str 
 
 def look(config: Config) -> Look:
     """The raw files as they are now."""
-    from components.ingest.files import find_files
+    from bertline.components.ingest.files import find_files
 
     if config.data.query is not None:
         raise BertlineError("data.query: watch waits for files; for a database, run `bertline run` from a scheduler.")
@@ -101,7 +101,7 @@ def _run(config: Config, source: str, overrides: tuple[str, ...], now: Look) -> 
     stamp = datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S")
     click.echo(f"{stamp}  {len(now)} {'file' if len(now) == 1 else 'files'}: running the pipeline", err=True)
     settings = [part for override in overrides for part in ("--set", override)]
-    command = [sys.executable, "-m", "pipeline.cli", "run", source, "--workspace", config.workspace, *settings]
+    command = [sys.executable, "-m", "bertline.pipeline.cli", "run", source, "--workspace", config.workspace, *settings]
     code = subprocess.run(command, env=environment_of_child()).returncode
     if code in (130, -2):
         raise KeyboardInterrupt

@@ -6,8 +6,8 @@ import os
 
 import click
 
-from components import events
-from pipeline.errors import BertlineError
+from bertline.pipeline.core import events
+from bertline.pipeline.core.errors import BertlineError
 
 
 @click.command()
@@ -31,14 +31,14 @@ def worker(config: str, overrides: tuple[str, ...], workspace: str | None, wait:
     bertline run my.yaml --workspace /shared/work        on the machine a
     bertline worker my.yaml --workspace /shared/work     on the machine b, with "index": 1
     """
-    from pipeline.config_file import load
-    from pipeline.environment import prepare
+    from bertline.pipeline.core.environment import prepare
+    from bertline.pipeline.settings.loader import load
 
     loaded = load(config, list(overrides), workspace=workspace)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow warns at the end of every epoch of such a training
     prepare()
-    from components.trainer_cluster import JOB, work
-    from models.cluster import VARIABLE, Cluster
+    from bertline.components.trainer.cluster import JOB, work
+    from bertline.models.training.cluster import VARIABLE, Cluster
 
     cluster = Cluster.from_environment()
     if cluster is None or cluster.is_chief:

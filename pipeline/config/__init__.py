@@ -1,13 +1,13 @@
 """The one typed config of a run: every setting, its default, its limits and its meaning; a module for each section.
 
-`pipeline.config_file` reads it from YAML. Nothing here imports TensorFlow or TFX, so a wrong value is refused in well
-under a second.
+`bertline.pipeline.settings.loader` reads it from YAML. Nothing here imports TensorFlow or TFX, so a wrong value is refused
+in well under a second.
 """
 
-from pipeline.config.base import Frozen
-from pipeline.config.beam import BeamConfig
-from pipeline.config.cluster import ClusterConfig, ResourcesConfig
-from pipeline.config.data import (
+from bertline.pipeline.config.base import Frozen
+from bertline.pipeline.config.beam import BeamConfig
+from bertline.pipeline.config.cluster import ClusterConfig, ResourcesConfig
+from bertline.pipeline.config.data import (
     CHOICES,
     TEXT_KEYS,
     DataConfig,
@@ -18,9 +18,9 @@ from pipeline.config.data import (
     ValidationConfig,
     format_names,
 )
-from pipeline.config.model import SIZES, ModelConfig, Pooling
-from pipeline.config.pretraining import PhaseConfig, PretrainingConfig
-from pipeline.config.results import (
+from bertline.pipeline.config.model import SIZES, ModelConfig, Pooling
+from bertline.pipeline.config.pretraining import PhaseConfig, PretrainingConfig
+from bertline.pipeline.config.results import (
     AbstainConfig,
     DecisionConfig,
     EvaluationConfig,
@@ -28,12 +28,12 @@ from pipeline.config.results import (
     ServeCheckConfig,
     TrackingConfig,
 )
-from pipeline.config.run import SPOOL, Config, own_tasks, task_names
-from pipeline.config.search import RangeConfig, SearchConfig, Values
-from pipeline.config.text import Long, Reading, TextConfig
-from pipeline.config.training import Sampling, TrainingConfig
-from pipeline.config.translation import TranslationConfig
-from pipeline.config.wording import nearest, without_password
+from bertline.pipeline.config.run import SPOOL, Config, own_tasks, task_names
+from bertline.pipeline.config.search import RangeConfig, SearchConfig, Values
+from bertline.pipeline.config.text import Long, Reading, TextConfig
+from bertline.pipeline.config.training import Sampling, TrainingConfig
+from bertline.pipeline.config.translation import TranslationConfig
+from bertline.pipeline.core.wording import nearest, without_password
 
 __all__ = [
     "AbstainConfig",

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from pipeline.config.renamed import current_section
+from bertline.pipeline.config.renamed import current_section
 
 
 class Frozen(BaseModel):

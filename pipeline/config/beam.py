@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from pipeline.config.base import Frozen
+from bertline.pipeline.config.base import Frozen
 
 
 class BeamConfig(Frozen):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, model_validator
 
-from pipeline.config.base import Frozen
+from bertline.pipeline.config.base import Frozen
 
 
 class ResourcesConfig(Frozen):

@@ -6,10 +6,10 @@ from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
-from pipeline.config import plugins
-from pipeline.config.base import Frozen
-from pipeline.config.databases import PASSWORD_VARIABLE, has_password, is_database
-from pipeline.config.wording import nearest
+from bertline.pipeline.config.base import Frozen
+from bertline.pipeline.config.databases import PASSWORD_VARIABLE, has_password, is_database
+from bertline.pipeline.core import plugins
+from bertline.pipeline.core.wording import nearest
 
 Formats = Literal[
     "csv",

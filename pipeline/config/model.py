@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from pipeline.config.base import Frozen
+from bertline.pipeline.config.base import Frozen
 
 SIZES: Mapping[str, tuple[int, int, int]] = {  # layers, hidden, heads; the inner layer is four times as wide
     "tiny": (2, 128, 2),

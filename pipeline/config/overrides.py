@@ -8,8 +8,8 @@ from typing import Any
 import click
 import yaml
 
-from pipeline.config.renamed import GivenTwice, Use, current_name, rename_settings
-from pipeline.errors import BertlineError
+from bertline.pipeline.config.renamed import GivenTwice, Use, current_name, rename_settings
+from bertline.pipeline.core.errors import BertlineError
 
 _said: set[str] = set()
 

@@ -6,8 +6,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from pipeline.config.base import Frozen
-from pipeline.config.wording import without_password
+from bertline.pipeline.config.base import Frozen
+from bertline.pipeline.core.wording import without_password
 
 
 class AbstainConfig(Frozen):

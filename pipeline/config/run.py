@@ -10,20 +10,20 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
-from pipeline.config import plugins
-from pipeline.config.base import Frozen
-from pipeline.config.beam import BeamConfig
-from pipeline.config.cluster import ClusterConfig
-from pipeline.config.data import CHOICES, TEXT_KEYS, DataConfig, ValidationConfig
-from pipeline.config.model import ModelConfig
-from pipeline.config.pretraining import PretrainingConfig
-from pipeline.config.results import EvaluationConfig, PushConfig, ServeCheckConfig, TrackingConfig
-from pipeline.config.search import SearchConfig
-from pipeline.config.text import TextConfig
-from pipeline.config.training import TrainingConfig
-from pipeline.config.translation import TranslationConfig
-from pipeline.config.wording import nearest
-from pipeline.storage import AnyPath, at
+from bertline.pipeline.config.base import Frozen
+from bertline.pipeline.config.beam import BeamConfig
+from bertline.pipeline.config.cluster import ClusterConfig
+from bertline.pipeline.config.data import CHOICES, TEXT_KEYS, DataConfig, ValidationConfig
+from bertline.pipeline.config.model import ModelConfig
+from bertline.pipeline.config.pretraining import PretrainingConfig
+from bertline.pipeline.config.results import EvaluationConfig, PushConfig, ServeCheckConfig, TrackingConfig
+from bertline.pipeline.config.search import SearchConfig
+from bertline.pipeline.config.text import TextConfig
+from bertline.pipeline.config.training import TrainingConfig
+from bertline.pipeline.config.translation import TranslationConfig
+from bertline.pipeline.core import plugins
+from bertline.pipeline.core.storage import AnyPath, at
+from bertline.pipeline.core.wording import nearest
 
 SPOOL = "tracking"
 """Folder of a workspace; see `components/tracking`."""

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from pipeline.config.base import Frozen
+from bertline.pipeline.config.base import Frozen
 
 
 class RangeConfig(Frozen):

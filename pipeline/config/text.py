@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from pipeline.config.base import Frozen
+from bertline.pipeline.config.base import Frozen
 
 Reading = Literal["original", "huggingface"]
 Long = Literal["auto", "cut", "head_tail", "windows"]

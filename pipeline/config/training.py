@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from pipeline.config.base import Frozen
+from bertline.pipeline.config.base import Frozen
 
 Sampling = Literal["natural", "square_root", "balanced"]
 

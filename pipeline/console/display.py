@@ -20,11 +20,11 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from components import events
-from models.kinds import without_encoder
-from pipeline.shown_paths import from_here
-from pipeline.study_tables import show_seeds
-from pipeline.summary import Summary
+from bertline.models.kinds import without_encoder
+from bertline.pipeline.console.summary import Summary
+from bertline.pipeline.core import events
+from bertline.pipeline.core.paths import from_here
+from bertline.pipeline.studies.tables import show_seeds
 
 _SHOWN_CLASSES = 12
 _WORST_CLASSES = 5

@@ -13,18 +13,18 @@ import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from components.held_out.rows import HeldOutRows, Texts
-from components.verdict import FILE_NAME as VERDICT
-from components.verdict import Verdict
-from models.answers import EMBED, FILLED
-from models.kinds import without_encoder
-from models.task import get_task
-from pipeline.config import CHOICES, Config
-from pipeline.errors import BertlineError
-from pipeline.run import Started
-from pipeline.shown_paths import program
-from pipeline.summary import Summary
-from serving.settings import REST_PORT
+from bertline.components.evaluator.predictions.rows import HeldOutRows, Texts
+from bertline.components.evaluator.verdict import FILE_NAME as VERDICT
+from bertline.components.evaluator.verdict import Verdict
+from bertline.models.kinds import without_encoder
+from bertline.models.responses.types import EMBED, FILLED
+from bertline.models.tasks.base.task import get_task
+from bertline.pipeline.commands.run import Started
+from bertline.pipeline.config import CHOICES, Config
+from bertline.pipeline.console.summary import Summary
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.core.paths import program
+from bertline.serving.settings import REST_PORT
 
 Step = tuple[str, str]
 """A command, and what it is for. Without a command it is advice."""

@@ -13,15 +13,14 @@ from typing import Any
 
 from rich.console import Console
 
-from components import events
-from components.json_numbers import without_nan
-from components.tracking.process import sender_for
-from pipeline import environment
-from pipeline.config import Config
-from pipeline.display import Display, noise_to
-from pipeline.errors import BertlineError, cause_of
-from pipeline.machine import refusal, require_workspace
-from pipeline.shown_paths import from_here
+from bertline.components.tracking.process import sender_for
+from bertline.pipeline.config import Config
+from bertline.pipeline.console.display import Display, noise_to
+from bertline.pipeline.core import environment, events
+from bertline.pipeline.core.errors import BertlineError, cause_of
+from bertline.pipeline.core.json_numbers import without_nan
+from bertline.pipeline.core.machine import refusal, require_workspace
+from bertline.pipeline.core.paths import from_here
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from components.json_numbers import without_nan
-from components.publish import latest
-from models.kinds import without_encoder
-from pipeline.config import Config
-from pipeline.errors import BertlineError
-from pipeline.storage import AnyPath, at
+from bertline.components.pusher.executor import latest
+from bertline.models.kinds import without_encoder
+from bertline.pipeline.config import Config
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.core.json_numbers import without_nan
+from bertline.pipeline.core.storage import AnyPath, at
 
 FILE_NAME = "summary.json"
 
@@ -82,8 +82,9 @@ class Summary:
     mlflow_uri: str | None = None
     tracking_problem: str | None = None
     seeds: dict[str, Any] | None = None
-    """Of a run over several seeds: what each of them got, and mean and standard deviation; see `pipeline/seeds.py`. All
-    else is then that of the best one, but for `steps`, `seconds` and the MLflow run, which are those of all together."""
+    """Of a run over several seeds: what each of them got, and mean and standard deviation; see
+    `pipeline/studies/seeds.py`. All else is then that of the best one, but for `steps`, `seconds` and the MLflow run,
+    which are those of all together."""
     steps: list[dict[str, Any]] = field(default_factory=list)
     """name, seconds, cached, and the reasons for which a step was not taken from the cache."""
     seconds: float = 0.0

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow_hotfix  # noqa: F401  its import is the mend; after pyarrow's own, which it alters
 
-from pipeline.errors import BertlineError
+from bertline.pipeline.core.errors import BertlineError
 
 __all__ = ["open_parquet", "pa", "pq", "unreadable"]
 

@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 
-from pipeline import lazy_imports
+from bertline.pipeline.core import lazy_imports
 
 
 def prepare(*, quiet: bool = False) -> None:

@@ -15,9 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from models.checkpoints import formats
-from pipeline.errors import BertlineError
-from pipeline.storage import HUBS, at_hand
+from bertline.pipeline.core import checkpoint_formats as formats
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.core.storage import HUBS, at_hand
 
 T = TypeVar("T")
 HUGGING_FACE, KAGGLE = HUBS

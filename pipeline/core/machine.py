@@ -10,8 +10,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipeline.errors import BertlineError
-from pipeline.shown_paths import from_here
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.core.paths import from_here
 
 _REASONS = {
     errno.ENOSPC: "the disk is full; free some space, or name a folder on another disk",

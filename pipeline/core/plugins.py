@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import BertlineError
+from bertline.pipeline.core.errors import BertlineError
 
 TASKS, READERS, METRICS = "bertline.tasks", "bertline.readers", "bertline.metrics"
 

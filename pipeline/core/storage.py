@@ -1,5 +1,5 @@
-"""Files and folders wherever a config names them: on this machine, on a model hub (`pipeline/hubs.py`), or in a bucket such
-as gs://BUCKET or s3://BUCKET.
+"""Files and folders wherever a config names them: on this machine, on a model hub (`pipeline/core/hubs.py`), or in a
+bucket such as gs://BUCKET or s3://BUCKET.
 
 fsspec opens the buckets, with a package for each kind, which is an extra of ours. Nothing of it is imported for paths of
 this machine.
@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import BertlineError
+from bertline.pipeline.core.errors import BertlineError
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://")
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
@@ -71,7 +71,9 @@ def at_hand(path: str) -> str:
     if not is_remote(path):
         return path
     if path.startswith(HUBS):
-        from pipeline.hubs import local_copy  # which knows what a checkpoint consists of, and so more than this module
+        from bertline.pipeline.core.hubs import (
+            local_copy,  # which knows what a checkpoint consists of, and so more than this module
+        )
 
         return local_copy(path)
     with reaching(path):

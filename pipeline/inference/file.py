@@ -21,13 +21,13 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from components.ingest import delimited, jsonl
-from components.ingest.choices import choices_of
-from components.ingest.files import check_line, format_by_ending, nearest, numbered_lines, open_text, readable
-from components.ingest.records import MAX_RECORD_CHARS, BadRow, Row, make_row
-from pipeline.config import CHOICES, DataConfig
-from pipeline.errors import BertlineError
-from pipeline.predict import BATCH, Found, Loaded, Texts, ask_each
+from bertline.components.ingest.choices import choices_of
+from bertline.components.ingest.files import check_line, format_by_ending, nearest, numbered_lines, open_text, readable
+from bertline.components.ingest.readers import delimited, jsonl
+from bertline.components.ingest.readers.records import MAX_RECORD_CHARS, BadRow, Row, make_row
+from bertline.pipeline.config import CHOICES, DataConfig
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.inference.predictor import BATCH, Found, Loaded, Texts, ask_each
 
 FORMATS = ("jsonl", "csv", "tsv", "lines")
 STDOUT = "-"

@@ -10,16 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from models.answer_kind import Kind, plain
-from models.kinds import told
-from models.likeliest import likeliest
-from models.task import kind_for
-from models.translated import Sampling, n_best
-from pipeline import environment, summary
-from pipeline.config import CHOICES
-from pipeline.errors import BertlineError
-from pipeline.storage import at_hand
-from serving.contract import DEFAULT_SIGNATURE, read_card
+from bertline.models.kinds import told
+from bertline.models.responses.base import Kind, plain
+from bertline.models.responses.likeliest import likeliest
+from bertline.models.responses.translation import Sampling, n_best
+from bertline.models.tasks.base.task import kind_for
+from bertline.pipeline.config import CHOICES
+from bertline.pipeline.console import summary
+from bertline.pipeline.core import environment
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.core.storage import at_hand
+from bertline.serving.contract import DEFAULT_SIGNATURE, read_card
 
 BATCH = 64
 
@@ -113,8 +114,8 @@ def find(model: str | None, workspace: str, wanted: Wanted = ANY) -> Found:
 
 def _load(folder: Path, kind: Kind[Any], wanted: Wanted) -> Loaded:
     environment.prepare()
-    from serving.embedded.servable import Servable
-    from serving.rows import columns_of
+    from bertline.serving.client.rows import columns_of
+    from bertline.serving.embedded.lifecycle.servable import Servable
 
     servable = Servable(folder)
     if wanted.signature not in servable.signatures:

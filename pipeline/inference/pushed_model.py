@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from components.publish import latest
-from pipeline import summary
-from pipeline.errors import BertlineError
-from pipeline.storage import is_remote
+from bertline.components.pusher.executor import latest
+from bertline.pipeline.console import summary
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.core.storage import is_remote
 
 
 def model_folder(model: str | Path | None, workspace: str) -> Path:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from models.answer_kind import Kind
-from models.task import tasks_with
-from pipeline import summary
-from pipeline.errors import BertlineError
-from pipeline.predict import ANY, Found, Loaded, Texts, Wanted
-from pipeline.server_options import Server
-from serving.client import Client, ClientTls
-from serving.recognition import UnknownKindError, kind_of, text_keys
+from bertline.models.responses.base import Kind
+from bertline.models.tasks.base.task import tasks_with
+from bertline.pipeline.commands.options.server import Server
+from bertline.pipeline.console import summary
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.inference.predictor import ANY, Found, Loaded, Texts, Wanted
+from bertline.serving.client.recognition import UnknownKindError, kind_of, text_keys
+from bertline.serving.client.sync import Client, ClientTls
 
 AT_ONCE = 8
 """Requests under way: a server that batches has then one to begin with when another is done."""
@@ -36,7 +36,7 @@ def find_served(server: Server, workspace: str, wanted: Wanted = ANY) -> Found:
     try:
         kind = kind_of(signatures[signature])
     except UnknownKindError as error:
-        raise BertlineError(f"{where}: {error}; use Client.predict of serving/client.py.") from None
+        raise BertlineError(f"{where}: {error}; use Client.predict of serving/client/sync.py.") from None
     if wanted.task and wanted.task not in (known := tasks_with(kind)):
         tasks = " or ".join(known)
         raise BertlineError(f"{where}: its task is {tasks}, not {wanted.task}; name another model by --name.")

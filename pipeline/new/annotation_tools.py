@@ -6,15 +6,16 @@ from collections import Counter
 from dataclasses import replace
 from itertools import islice
 
-from components.ingest import annotated, doccano, label_studio, prodigy
-from components.ingest.files import InputFile, readable
-from components.ingest.records import OneOrMore, Row, list_of
-from pipeline.config import DataConfig
-from pipeline.errors import BertlineError
-from pipeline.new import columns
-from pipeline.new.guess import Guess, Setting, Source, one_line
-from pipeline.new.recognition import kinds
-from pipeline.new.table import LOOKED_AT, Table, lists_in, sample
+from bertline.components.ingest.files import InputFile, readable
+from bertline.components.ingest.readers.annotations import doccano, label_studio, prodigy
+from bertline.components.ingest.readers.annotations import examples as annotated
+from bertline.components.ingest.readers.records import OneOrMore, Row, list_of
+from bertline.pipeline.config import DataConfig
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.new.guess import Guess, Setting, Source, one_line
+from bertline.pipeline.new.recognition import kinds
+from bertline.pipeline.new.tables import columns
+from bertline.pipeline.new.tables.table import LOOKED_AT, Table, lists_in, sample
 
 TOOLS: dict[str, annotated.Examples] = {
     "label-studio": label_studio.examples,

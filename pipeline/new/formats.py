@@ -9,14 +9,16 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-from components.ingest import annotated, jsonl, prodigy
-from components.ingest.conll import DOCUMENT
-from components.ingest.files import format_by_ending, open_bytes, open_text, readable, uncompressed
-from components.ingest.json_items import ItemReader
-from components.ingest.records import MAX_RECORD_CHARS
-from models import tags
-from pipeline.config import DataConfig
-from pipeline.errors import BertlineError
+from bertline.components.ingest.files import format_by_ending, open_bytes, open_text, readable, uncompressed
+from bertline.components.ingest.readers import jsonl
+from bertline.components.ingest.readers.annotations import examples as annotated
+from bertline.components.ingest.readers.annotations import prodigy
+from bertline.components.ingest.readers.conll import DOCUMENT
+from bertline.components.ingest.readers.json_items import ItemReader
+from bertline.components.ingest.readers.records import MAX_RECORD_CHARS
+from bertline.models.data import tag_schemes
+from bertline.pipeline.config import DataConfig
+from bertline.pipeline.core.errors import BertlineError
 
 _LOOKED_AT = 1 << 16
 _MOST = 0.9
@@ -94,7 +96,7 @@ def _is_doccano(found: dict[str, Any]) -> bool:
 
 
 def _is_tag(name: Any) -> bool:
-    return isinstance(name, str) and tags.parse(name) is not None
+    return isinstance(name, str) and tag_schemes.parse(name) is not None
 
 
 def _is_label_studio(path: str) -> bool:
@@ -149,7 +151,7 @@ def _is_conll(lines: Sequence[str]) -> bool:
 def _is_tagged(line: str) -> bool:
     cells = line.rstrip().split("\t") if "\t" in line else line.split()
     # The word of a text with a label for its second column has spaces.
-    return 2 <= len(cells) <= 4 and " " not in cells[0].strip() and tags.parse(cells[-1].strip()) is not None
+    return 2 <= len(cells) <= 4 and " " not in cells[0].strip() and tag_schemes.parse(cells[-1].strip()) is not None
 
 
 def _has_tabs(lines: Sequence[str]) -> bool:

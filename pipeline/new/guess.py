@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from models.task import get_task, is_task
+from bertline.models.tasks.base.task import get_task, is_task
 
 CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 FROM_SCRATCH = "from scratch; or checkpoint: FOLDER of a Hugging Face BERT"

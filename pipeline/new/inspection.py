@@ -6,21 +6,21 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from components.ingest.excel import sheets
-from components.ingest.files import InputFile, find_files, format_by_ending
-from pipeline import glue
-from pipeline.config import DataConfig, format_names, nearest, task_names
-from pipeline.config.databases import PASSWORD_VARIABLE, anchored, has_password, is_database
-from pipeline.errors import BertlineError
-from pipeline.new import columns
-from pipeline.new.annotation_tools import TOOLS, guess_annotated
-from pipeline.new.folders import files_beside, files_of, guess_glue
-from pipeline.new.guess import Guess, Setting, Source, one_line
-from pipeline.new.recognition import formats, kinds
-from pipeline.new.sniffing import find_format
-from pipeline.new.table import Table, read_table
-from pipeline.new.testing import with_test
-from pipeline.new.translations import guess_parallel
+from bertline.components.ingest.files import InputFile, find_files, format_by_ending
+from bertline.components.ingest.readers.excel import sheets
+from bertline.pipeline.config import DataConfig, format_names, nearest, task_names
+from bertline.pipeline.config.databases import PASSWORD_VARIABLE, anchored, has_password, is_database
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.new.annotation_tools import TOOLS, guess_annotated
+from bertline.pipeline.new.folders import files_beside, files_of, guess_glue
+from bertline.pipeline.new.formats import find_format
+from bertline.pipeline.new.guess import Guess, Setting, Source, one_line
+from bertline.pipeline.new.recognition import formats, kinds
+from bertline.pipeline.new.tables import columns
+from bertline.pipeline.new.tables.table import Table, read_table
+from bertline.pipeline.new.test_examples import with_test
+from bertline.pipeline.new.translations import guess_parallel
+from bertline.pipeline.settings import glue
 
 
 def describe(path: str, *, format: str | None = None, task: str | None = None, query: str | None = None) -> Guess:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from models.task import Recognition, get_task
-from pipeline.config import task_names
-from pipeline.new.guess import Guess
-from pipeline.new.table import Table
+from bertline.models.tasks.base.task import Recognition, get_task
+from bertline.pipeline.config import task_names
+from bertline.pipeline.new.guess import Guess
+from bertline.pipeline.new.tables.table import Table
 
 
 class Kind(NamedTuple):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 
-from components.ingest.readers import check_inputs, needed_columns, read
-from components.ingest.records import Row
-from pipeline.config import DataConfig
-from pipeline.errors import BertlineError
-from pipeline.new.guess import Guess, Setting
+from bertline.components.ingest.readers.records import Row
+from bertline.components.ingest.readers.registry import check_inputs, needed_columns, read
+from bertline.pipeline.config import DataConfig
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.new.guess import Guess, Setting
 
 _LOOKED_AT = 100
 

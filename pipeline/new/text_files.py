@@ -8,16 +8,16 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from components.ingest.documents import split_sentences
-from components.ingest.files import InputFile, numbered_lines, open_text, readable
-from components.ingest.readers import reader_of
-from components.ingest.records import ENCODING, BadRow, Row
-from components.ingest.rows import split_of
-from models import tags
-from pipeline.config import DataConfig
-from pipeline.errors import BertlineError
-from pipeline.new.guess import NEEDS_CHECKPOINT, Guess, Setting, Source, one_line, room_for
-from pipeline.new.table import LOOKED_AT, sample, seen_rows, with_encoding
+from bertline.components.ingest.files import InputFile, numbered_lines, open_text, readable
+from bertline.components.ingest.readers.documents import split_sentences
+from bertline.components.ingest.readers.records import ENCODING, BadRow, Row
+from bertline.components.ingest.readers.registry import reader_of
+from bertline.components.ingest.rows import split_of
+from bertline.models.data import tag_schemes
+from bertline.pipeline.config import DataConfig
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.new.guess import NEEDS_CHECKPOINT, Guess, Setting, Source, one_line, room_for
+from bertline.pipeline.new.tables.table import LOOKED_AT, sample, seen_rows, with_encoding
 
 _NUMBERED = re.compile(r".+\d")
 _TITLE = re.compile(r"\s*= [^=].* =\s*")
@@ -34,10 +34,10 @@ def guess_tags(source: Source, file: InputFile, data: DataConfig) -> Guess:
     data, rows, bad = rows_in(file, data)
     words = [word for row in rows for word in str(row.values["text"]).split(" ")]
     names = [str(row.values["label"]).split(" ") for row in rows]
-    types = Counter(entity.type for sentence in names for entity in tags.entities(sentence)).most_common()
+    types = Counter(entity.type for sentence in names for entity in tag_schemes.entities(sentence)).most_common()
     if not types:
         raise BertlineError(f"{file.path}: every tag of {len(rows):,} sentences is O; name a file that has entities.")
-    letters = sorted({tag[0] for sentence in names for tag in sentence} - {tags.OUTSIDE})
+    letters = sorted({tag[0] for sentence in names for tag in sentence} - {tag_schemes.OUTSIDE})
     shown = ", ".join(f"{name} ({count:,})" for name, count in types[:5])
     more = f", {len(types) - 5} more" if len(types) > 5 else ""
     numbered = all(map(_NUMBERED.fullmatch, words))

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from components.baselines.linear import predicted_numbers, shares_of_classes
-from components.ingest.rows import as_number
-from pipeline.new.table import Table, Values
+from bertline.components.baselines.linear import predicted_numbers, shares_of_classes
+from bertline.components.ingest.rows import as_number
+from bertline.pipeline.new.tables.table import Table, Values
 
 FEWEST = 100
 """On fewer examples the score of a baseline is chance, and says nothing of a threshold."""

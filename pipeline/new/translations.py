@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from components.ingest.files import InputFile, format_by_ending, partner_of, uncompressed
-from components.ingest.records import UNREADABLE
-from pipeline.config import DataConfig, TextConfig
-from pipeline.errors import BertlineError
-from pipeline.new import columns
-from pipeline.new.folders import HELD_OUT, TRAIN, named
-from pipeline.new.guess import Guess, Room, Setting, Source, room_for
-from pipeline.new.row_settings import row_settings
-from pipeline.new.table import Table, Values, with_encoding
-from pipeline.new.texts import encoding_setting, has_both_sides, rows_in, seen_in, too_few
+from bertline.components.ingest.files import InputFile, format_by_ending, partner_of, uncompressed
+from bertline.components.ingest.readers.records import UNREADABLE
+from bertline.pipeline.config import DataConfig, TextConfig
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.new.folders import HELD_OUT, TRAIN, named
+from bertline.pipeline.new.guess import Guess, Room, Setting, Source, room_for
+from bertline.pipeline.new.tables import columns
+from bertline.pipeline.new.tables.row_settings import row_settings
+from bertline.pipeline.new.tables.table import Table, Values, with_encoding
+from bertline.pipeline.new.text_files import encoding_setting, has_both_sides, rows_in, seen_in, too_few
 
 # ISO 639-1, as in en, pt-BR, zh_Hans; or, as eng_Latn, with a script. A part of a name that is none of these, as txt or
 # dev, must not be taken for a language.

@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from pipeline.new.encoder import model_settings
-from pipeline.new.guess import Guess, Room, Setting, one_line
+from bertline.pipeline.new.encoder import model_settings
+from bertline.pipeline.new.guess import Guess, Room, Setting, one_line
 
 _PATHS = ("path", "train", "eval", "test", "folder", "checkpoint")
 _NO_PATH = ("package:", "runs:")

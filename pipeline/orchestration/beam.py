@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from components.small import SMALL_BYTES
-from pipeline.config import Config
+from bertline.components.small_data import SMALL_BYTES
+from bertline.pipeline.config import Config
 
 ONE_WORKER_BYTES = 256 * 2**20
 """Raw bytes up to which one process is quickest: others have to import TensorFlow first."""

@@ -8,30 +8,31 @@ from typing import Any
 from tfx.orchestration import metadata
 from tfx.orchestration.pipeline import Pipeline
 
-from components.evaluator import Evaluator
-from components.ingest.component import GIVEN_AT_RUN as FILES_AT_RUN
-from components.ingest.component import Ingest
-from components.ingest.files import raw_bytes
-from components.ingest.readers import check_inputs
-from components.pairs import SentencePairs
-from components.pusher import Publish
-from components.serve_checker import ServeCheck
-from components.statistics import StatisticsGen
-from components.steps import Step
-from components.trainer_component import GIVEN_AT_RUN as TRAINING_AT_RUN
-from components.trainer_component import Trainer
-from components.transform import Transform
-from components.validation import DataGate, SchemaFromConfig
-from components.verdict import check_metrics
-from components.vocabulary import VocabularyGen
-from models.long_texts import check_long
-from models.task import as_learned, check_label, check_test, check_texts, check_training, get_task
-from models.tuning import check_deciding
-from pipeline.beam import beam_args
-from pipeline.config import Config, DecisionConfig, plugins
-from pipeline.fallback import fallback_by
-from pipeline.fingerprints import InputDigests, added_to, code_fingerprint, task_modules
-from pipeline.place import Place, here
+from bertline.components.evaluator.component import Evaluator
+from bertline.components.evaluator.verdict import check_metrics
+from bertline.components.ingest.component import GIVEN_AT_RUN as FILES_AT_RUN
+from bertline.components.ingest.component import Ingest
+from bertline.components.ingest.files import raw_bytes
+from bertline.components.ingest.readers.registry import check_inputs
+from bertline.components.pusher.component import Publish
+from bertline.components.sentence_pairs.component import SentencePairs
+from bertline.components.serve_check.component import ServeCheck
+from bertline.components.statistics.component import StatisticsGen
+from bertline.components.steps import Step
+from bertline.components.trainer.component import GIVEN_AT_RUN as TRAINING_AT_RUN
+from bertline.components.trainer.component import Trainer
+from bertline.components.transform.component import Transform
+from bertline.components.validation.component import DataGate, SchemaFromConfig
+from bertline.components.vocabulary.component import VocabularyGen
+from bertline.models.data.long_texts import check_long
+from bertline.models.decisions.tuning import check_deciding
+from bertline.models.tasks.base.task import as_learned, check_label, check_test, check_texts, check_training, get_task
+from bertline.pipeline.config import Config, DecisionConfig
+from bertline.pipeline.core import plugins
+from bertline.pipeline.orchestration.beam import beam_args
+from bertline.pipeline.orchestration.fallback import fallback_by
+from bertline.pipeline.orchestration.fingerprints import InputDigests, added_to, code_fingerprint, task_modules
+from bertline.pipeline.orchestration.placement import Place, here
 
 _OF_THE_LINE_ALONE = {
     "path",
@@ -96,7 +97,7 @@ def create_pipeline(
         data=data,
         slices=slices,
         inputs=digests.data,
-        code=code_fingerprint("components.ingest.component", added=of_reader),
+        code=code_fingerprint("bertline.components.ingest.component", added=of_reader),
         quarantine_path=place.quarantine,
         label=task.preprocessing.label or "class",
         lists=json.dumps(list(task.preprocessing.list_keys)),
@@ -105,7 +106,7 @@ def create_pipeline(
     examples = ingest.outputs["examples"]
     statistics = StatisticsGen(
         examples=examples,
-        code=code_fingerprint("components.statistics"),
+        code=code_fingerprint("bertline.components.statistics.component"),
     ).with_id(Step.STATISTICS)
     schema = SchemaFromConfig(
         report=ingest.outputs["report"],
@@ -115,7 +116,7 @@ def create_pipeline(
         slices=slices,
         label=task.preprocessing.label or "class",
         lists=json.dumps(dict(task.preprocessing.list_keys)),
-        code=code_fingerprint("components.validation"),
+        code=code_fingerprint("bertline.components.validation.component"),
     ).with_id(Step.SCHEMA)
     validator = DataGate(
         statistics=statistics.outputs["statistics"],
@@ -123,7 +124,7 @@ def create_pipeline(
         report=ingest.outputs["report"],
         validation=config.validation.model_dump_json(),
         baseline_path=place.accepted_statistics,
-        code=code_fingerprint("components.validation"),
+        code=code_fingerprint("bertline.components.validation.component"),
     ).with_id(Step.VALIDATION)
     vocabulary = VocabularyGen(
         examples=examples,
@@ -131,7 +132,7 @@ def create_pipeline(
         text_keys=json.dumps(text_keys),
         target_keys=json.dumps(["label"] if task.preprocessing.label == "text" else []),
         vocab_digest=digests.vocab,
-        code=code_fingerprint("components.vocabulary"),
+        code=code_fingerprint("bertline.components.vocabulary.component"),
     ).with_id(Step.VOCABULARY)
     # What is learned from: the rows themselves, or, of documents, pairs of sentences.
     learned, learned_schema, pairs = examples, schema.outputs["schema"], []
@@ -141,7 +142,7 @@ def create_pipeline(
             vocabulary=vocabulary.outputs["vocabulary"],
             text=text,
             pretraining=config.pretraining.model_dump_json(exclude=_TRAINING_ALONE),
-            code=code_fingerprint("components.pairs"),
+            code=code_fingerprint("bertline.components.sentence_pairs.component"),
         ).with_id(Step.SENTENCE_PAIRS)
         learned, learned_schema = sentence_pairs.outputs["pairs"], sentence_pairs.outputs["schema"]
         pairs = [sentence_pairs]
@@ -152,7 +153,7 @@ def create_pipeline(
         task=config.task,
         text=text,
         text_keys=text_keys,
-        code=code_fingerprint("components.transform", *own, added=of_task),
+        code=code_fingerprint("bertline.components.transform.component", *own, added=of_task),
     ).with_id(Step.TRANSFORM)
     trainer = Trainer(
         examples=transform.outputs["transformed_examples"],
@@ -177,7 +178,7 @@ def create_pipeline(
             "samples": config.serve_check.samples,
             "checkpoints": place.checkpoints,
             "checkpoint_digest": digests.checkpoint,
-            "code": code_fingerprint("components.trainer", *own, *task.model.modules(), added=measured),
+            "code": code_fingerprint("bertline.components.trainer.executor", *own, *task.model.modules(), added=measured),
         },
         **{name: at_run[name] for name in TRAINING_AT_RUN if name in at_run},
     ).with_id(Step.TRAINER)
@@ -188,7 +189,7 @@ def create_pipeline(
         settings=config.evaluation.model_dump_json(),
         pretraining=config.pretraining.model_dump_json(include={"next_sentence"}),
         destination=place.destination,
-        code=code_fingerprint("components.evaluator", *own, *task.evaluation.modules(), added=measured),
+        code=code_fingerprint("bertline.components.evaluator.component", *own, *task.evaluation.modules(), added=measured),
     ).with_id(Step.EVALUATOR)
     checks, served = [], {}
     if push and config.serve_check.enabled:
@@ -198,7 +199,7 @@ def create_pipeline(
                 blessing=evaluator.outputs["blessing"],
                 name=config.name,
                 max_ms=config.serve_check.max_latency_ms,
-                code=code_fingerprint("components.serve_checker", "serving.embedded.__main__"),
+                code=code_fingerprint("bertline.components.serve_check.component", "bertline.serving.embedded.__main__"),
             ).with_id(Step.SERVE_CHECK)
         ]
         served = {"served": checks[0].outputs["served"]}
@@ -208,7 +209,7 @@ def create_pipeline(
         **served,
         destination=place.destination,
         card=json.dumps({"pipeline": config.name, "data_digest": digests.data, "data": _how_read(config)}),
-        code=code_fingerprint("components.pusher"),
+        code=code_fingerprint("bertline.components.pusher.component"),
     ).with_id(Step.PUSHER)
     # Nothing is learned from data that the validator has not let through.
     vocabulary.add_upstream_node(validator)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from pipeline.storage import at
+from bertline.pipeline.core.storage import at
 
 FINISHED = (mlmd.Execution.COMPLETE, mlmd.Execution.CACHED)
 
@@ -123,7 +123,7 @@ def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 def _difference(key: str, old: str | None, new: str | None) -> str:
     key = key.removeprefix("custom_config.")
     if key.startswith("code."):
-        file, _, definition = key.removeprefix("code.").partition(":")  # see `pipeline/fingerprints.py`
+        file, _, definition = key.removeprefix("code.").partition(":")  # see `pipeline/orchestration/fingerprints.py`
         return f"the code of {definition} in {file} changed" if definition else f"the code in {file} changed"
     if old is not None and new is not None and len(old) + len(new) < 80:
         return f"{key}: {old} -> {new}"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from models.kinds import has_fallback
-from pipeline.config import Config
+from bertline.models.kinds import has_fallback
+from bertline.pipeline.config import Config
 
 
 def fallback_by(config: Config) -> list[str]:

@@ -4,9 +4,9 @@ TFX's cache knows neither, so both are passed to the steps as parameters. They a
 can say which one changed.
 
 The code behind a step is what its modules import, directly or not. Of `pipeline` steps import the config, with its
-properties and validators, the storage and the errors. These count definition by definition, for `pipeline.config` imports
-every section, and another property of the training must not have the data read again: a step is known by the sections that
-its code names, by all that these refer to, and by nothing else of `pipeline`.
+properties and validators, the storage and the errors. These count definition by definition, for `bertline.pipeline.config`
+imports every section, and another property of the training must not have the data read again: a step is known by the
+sections that its code names, by all that these refer to, and by nothing else of `pipeline`.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from functools import cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
-from components.ingest.files import digest
-from pipeline import storage
-from pipeline.config import Config, own_tasks, plugins
-from pipeline.errors import BertlineError
-from pipeline.source_code import Reference, Source
+from bertline.components.ingest.files import digest
+from bertline.pipeline.config import Config, own_tasks
+from bertline.pipeline.core import plugins, storage
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.orchestration.source_code import Reference, Source
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PACKAGES = ("pipeline", "components", "models", "serving")
 
 # They only tell what happens, or name what is handed on: changing them changes no result.
-_WITHOUT_EFFECT = ("components.events", "components.artifacts")
-_BY_DEFINITION = "pipeline"
+_WITHOUT_EFFECT = ("bertline.pipeline.core.events", "bertline.components.artifacts")
+_BY_DEFINITION = "bertline.pipeline"
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def code_fingerprint(*modules: str, added: Iterable[EntryPoint] = ()) -> str:
 
 def task_modules(task: str) -> list[str]:
     """The module of a task of ours."""
-    return [f"models.tasks.{task}"] if task in own_tasks() else []
+    return [f"bertline.models.tasks.{task}"] if task in own_tasks() else []
 
 
 def added_to(config: Config, *groups: str) -> list[EntryPoint]:
@@ -120,9 +120,10 @@ def file_fingerprint(path: str | None) -> str:
 def _reached(reference: Reference) -> tuple[dict[str, str], list[Reference]]:
     """Digests of what a reference leads to, and where that leads."""
     module, name = reference
-    path, by_definition = _path(module), module.partition(".")[0] == _BY_DEFINITION
+    path, by_definition = _path(module), module.startswith(_BY_DEFINITION)
     if name and (path is None or path.name == "__init__.py") and _path(f"{module}.{name}"):
-        # `from models import inputs` names a module, which comes with what its package does when it is imported.
+        # `from bertline.models.data import batching` names a module, which comes with what its package does on
+        # import.
         idle = path is None or (by_definition and _parsed(module, path.read_bytes()).hands_on_only)
         return {}, [Reference(f"{module}.{name}"), *([] if idle else [Reference(module)])]
     if path is None or module.startswith(_WITHOUT_EFFECT):
@@ -137,9 +138,10 @@ def _reached(reference: Reference) -> tuple[dict[str, str], list[Reference]]:
 
 
 def _path(module: str) -> Path | None:
-    if module.partition(".")[0] not in PACKAGES:
+    top, *names = module.split(".")
+    if top != "bertline" or not names or names[0] not in PACKAGES:
         return None
-    base = ROOT / Path(*module.split("."))
+    base = ROOT / Path(*names)
     candidates = (base.with_suffix(".py"), base / "__init__.py")
     return next((path for path in candidates if path.is_file()), None)
 

@@ -1,10 +1,10 @@
 """The line for engines of containers: Kubeflow Pipelines, and Vertex, which runs the same specs.
 
-Every step becomes a container of its own, started by `pipeline/kubeflow_step.py`. The graph is that of `build.py`, which
-has nothing that Kubeflow cannot run: no driver, no resolver, no InfraValidator. `bertline compile` is the way in; TFX's own
-command line comes through `main`, as to `local_runner.py`:
+Every step becomes a container of its own, started by `pipeline/orchestration/kubeflow_step.py`. The graph is that of
+`builder.py`, which has nothing that Kubeflow cannot run: no driver, no resolver, no InfraValidator. `bertline compile` is
+the way in; TFX's own command line comes through `main`, as to `local_runner.py`:
 
-    BERTLINE_CONFIG=my.yaml tfx pipeline create --engine vertex --pipeline_path pipeline/kubeflow_runner.py
+    BERTLINE_CONFIG=my.yaml tfx pipeline create --engine vertex --pipeline_path pipeline/orchestration/kubeflow_runner.py
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "bertline" / "__init__.py").is_file())
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from components.steps import Step  # noqa: E402
-from pipeline.environment import prepare  # noqa: E402
+from bertline.components.steps import Step  # noqa: E402
+from bertline.pipeline.core.environment import prepare  # noqa: E402
 
 prepare()
 
@@ -36,15 +36,15 @@ from tfx.orchestration.kubeflow.v2.kubeflow_v2_dag_runner import (  # noqa: E402
 )
 from tfx.orchestration.pipeline import Pipeline  # noqa: E402
 
-from components.ingest.component import GIVEN_AT_RUN as FILES_AT_RUN  # noqa: E402
-from pipeline.build import create_pipeline  # noqa: E402
-from pipeline.config import Config, ResourcesConfig, nearest  # noqa: E402
-from pipeline.config_file import load  # noqa: E402
-from pipeline.errors import BertlineError  # noqa: E402
-from pipeline.place import Place  # noqa: E402
+from bertline.components.ingest.component import GIVEN_AT_RUN as FILES_AT_RUN  # noqa: E402
+from bertline.pipeline.config import Config, ResourcesConfig, nearest  # noqa: E402
+from bertline.pipeline.core.errors import BertlineError  # noqa: E402
+from bertline.pipeline.orchestration.builder import create_pipeline  # noqa: E402
+from bertline.pipeline.orchestration.placement import Place  # noqa: E402
+from bertline.pipeline.settings.loader import load  # noqa: E402
 
 Engine = Literal["kubeflow", "vertex"]
-COMMAND = ("python", "-m", "pipeline.kubeflow_step")
+COMMAND = ("python", "-m", "bertline.pipeline.orchestration.kubeflow_step")
 _GPU = {"kubeflow": "nvidia.com/gpu", "vertex": "NVIDIA_TESLA_T4"}
 
 

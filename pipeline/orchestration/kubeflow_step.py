@@ -10,16 +10,16 @@ import runpy
 import sys
 from contextlib import nullcontext
 
-from pipeline.environment import prepare
+from bertline.pipeline.core.environment import prepare
 
 _ENTRY_POINT = "tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor"
 
 
 def main() -> None:
     prepare()
-    from components import events
-    from pipeline.errors import BertlineError, cause_of
-    from pipeline.staging import staged
+    from bertline.pipeline.core import events
+    from bertline.pipeline.core.errors import BertlineError, cause_of
+    from bertline.pipeline.orchestration.staging import staged
 
     try:
         given = sys.argv[1:]
@@ -43,8 +43,8 @@ def _opens_buckets(arguments: list[str]) -> bool:
     from tfx.dsl.components.base.base_beam_executor import BaseBeamExecutor
     from tfx.utils.import_utils import import_class_by_path
 
-    from pipeline.beam import works_here
-    from pipeline.errors import BertlineError
+    from bertline.pipeline.core.errors import BertlineError
+    from bertline.pipeline.orchestration.beam import works_here
 
     if works_here(arguments):
         return False
@@ -59,7 +59,7 @@ def _opens_buckets(arguments: list[str]) -> bool:
 
 
 def _tell(event: object) -> None:
-    from components import events
+    from bertline.pipeline.core import events
 
     if isinstance(event, events.Note):
         print(event.text, flush=True)

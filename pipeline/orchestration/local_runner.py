@@ -1,6 +1,6 @@
 """What TFX's own command line is pointed at.
 
-    tfx pipeline create --engine local --pipeline_path pipeline/local_runner.py
+    tfx pipeline create --engine local --pipeline_path pipeline/orchestration/local_runner.py
     tfx run create --engine local --pipeline_name reviews
 
 TFX runs this file without arguments, so the config comes from the environment: BERTLINE_CONFIG is a preset or a file
@@ -12,22 +12,22 @@ import os
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "bertline" / "__init__.py").is_file())
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from pipeline.environment import prepare  # noqa: E402
+from bertline.pipeline.core.environment import prepare  # noqa: E402
 
 prepare()
 
 from rich.console import Console  # noqa: E402
 
-from components import events  # noqa: E402
-from pipeline.build import create_pipeline  # noqa: E402
-from pipeline.config_file import load  # noqa: E402
-from pipeline.display import Display, show_summary  # noqa: E402
-from pipeline.engine import LocalEngine  # noqa: E402
-from pipeline.errors import BertlineError  # noqa: E402
+from bertline.pipeline.console.display import Display, show_summary  # noqa: E402
+from bertline.pipeline.core import events  # noqa: E402
+from bertline.pipeline.core.errors import BertlineError  # noqa: E402
+from bertline.pipeline.orchestration.builder import create_pipeline  # noqa: E402
+from bertline.pipeline.orchestration.runner import LocalEngine  # noqa: E402
+from bertline.pipeline.settings.loader import load  # noqa: E402
 
 
 def main() -> None:

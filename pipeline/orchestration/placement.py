@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.config import Config
+from bertline.pipeline.config import Config
 
 
 @dataclass(frozen=True)

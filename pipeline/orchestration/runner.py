@@ -1,8 +1,8 @@
 """Running the line on this machine: TFX's local runner, told step by step.
 
 TFX's own loop neither says which step is running nor why a cached result was not used. This one does both, through
-`components.events`, and has the run recorded (`run_record.py`). The steps themselves are run by TFX's launcher. Both
-`bertline run` and `tfx run create` come through here.
+`bertline.pipeline.core.events`, and has the run recorded (`pipeline/runs/record.py`). The steps themselves are run by
+TFX's launcher. Both `bertline run` and `tfx run create` come through here.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from tfx.orchestration.local.local_dag_runner import LocalDagRunner
 from tfx.orchestration.portable import launcher, runtime_parameter_utils
 from tfx.proto.orchestration import pipeline_pb2
 
-from components import events
-from components.publish import pushed_by
-from components.serve_check import started_early
-from components.step_files import SERVING_MODEL
-from components.tracking.tracker import Part, identity_of
-from models.task import get_task
-from pipeline import lean_beam
-from pipeline.config import Config
-from pipeline.errors import BertlineError
-from pipeline.executions import Output, StepExecutions, why_again
-from pipeline.run_record import RunRecord
-from pipeline.unchanged import Remembered
+from bertline.components.pusher.executor import pushed_by
+from bertline.components.serve_check.executor import started_early
+from bertline.components.step_files import SERVING_MODEL
+from bertline.components.tracking.tracker import Part, identity_of
+from bertline.models.tasks.base.task import get_task
+from bertline.pipeline.config import Config
+from bertline.pipeline.core import events
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.orchestration import lean_beam
+from bertline.pipeline.orchestration.executions import Output, StepExecutions, why_again
+from bertline.pipeline.orchestration.unchanged import Remembered
+from bertline.pipeline.runs.record import RunRecord
 
 
 class LocalEngine(LocalDagRunner):

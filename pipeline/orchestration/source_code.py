@@ -138,7 +138,7 @@ def _imported(node: ast.AST) -> Iterator[tuple[str, Reference]]:
 
 
 def _named_for_later(value: ast.expr) -> list[str]:
-    """The modules of `later("…")` in `models/later.py`, unless it says that they do not count."""
+    """The modules of `later("…")` in `models/tasks/base/later.py`, unless it says that they do not count."""
     if not (isinstance(value, ast.Call) and getattr(value.func, "id", None) == "later") or value.keywords:
         return []
     return [part.value for part in value.args if isinstance(part, ast.Constant) and isinstance(part.value, str)]

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import BertlineError
-from pipeline.storage import COPIES, fetch, is_remote, send
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.core.storage import COPIES, fetch, is_remote, send
 
 TOLD = "--json_serialized_invocation_args"
 """Names the argument that says, in Kubeflow's words, where the inputs are and where the outputs go."""

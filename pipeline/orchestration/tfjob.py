@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from components.steps import Step
-from pipeline.config import Config, ResourcesConfig
-from pipeline.errors import BertlineError
-from serving.manifests import as_yaml as dump
-from serving.manifests import claim_of, cluster_name
+from bertline.components.steps import Step
+from bertline.pipeline.config import Config, ResourcesConfig
+from bertline.pipeline.core.errors import BertlineError
+from bertline.serving.launch.manifests import as_yaml as dump
+from bertline.serving.launch.manifests import claim_of, cluster_name
 
 WORKSPACE = "/workspace"
 _CONFIG = "/config/line.yaml"

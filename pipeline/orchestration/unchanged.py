@@ -22,14 +22,14 @@ from typing import Any
 from ml_metadata.metadata_store.metadata_store import MetadataStore
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from components import events
-from components.tracking import system
-from components.tracking.journal import Operation
-from pipeline.config import Config, LabelKind
-from pipeline.executions import FINISHED, Output, is_whole, outputs_of, why_again
-from pipeline.fingerprints import InputDigests, all_sources
-from pipeline.run_record import RunRecord
-from pipeline.summary import Summary
+from bertline.components.tracking import system
+from bertline.components.tracking.journal import Operation
+from bertline.pipeline.config import Config, LabelKind
+from bertline.pipeline.console.summary import Summary
+from bertline.pipeline.core import events
+from bertline.pipeline.orchestration.executions import FINISHED, Output, is_whole, outputs_of, why_again
+from bertline.pipeline.orchestration.fingerprints import InputDigests, all_sources
+from bertline.pipeline.runs.record import RunRecord
 
 _MOST = 20
 """Runs with different fingerprints that are remembered."""

@@ -15,19 +15,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from components import events
-from components.publish import publish
-from components.steps import Step
-from pipeline import environment
-from pipeline.config import Config
-from pipeline.errors import BertlineError
-from pipeline.line_rows import held_out_records, records_of_file
-from pipeline.prune_report import PruneReport, compared
-from pipeline.pushed_model import model_folder
-from serving.contract import read_card
+from bertline.components.pusher.executor import publish
+from bertline.components.steps import Step
+from bertline.pipeline.config import Config
+from bertline.pipeline.core import environment, events
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.inference.pushed_model import model_folder
+from bertline.pipeline.prune.report import PruneReport, compared
+from bertline.pipeline.runs.eval_examples import held_out_records, records_of_file
+from bertline.serving.contract import read_card
 
 if TYPE_CHECKING:
-    from components.head_pruning import PushedHeads
+    from bertline.components.pruning.heads import PushedHeads
 
 MOST_ROWS = 2000
 MAX_DROP = 0.01
@@ -91,7 +90,7 @@ def find_place(request: Request) -> Place:
 
 def prune(request: Request) -> PruneReport:
     """Measures the heads of a pushed model and, unless they are only looked at, writes it without some of them."""
-    from pipeline.prune_record import address
+    from bertline.pipeline.prune.record import address
 
     place = find_place(request)
     return prune_at(place, request, address(place.name, place.workspace))
@@ -104,8 +103,8 @@ def prune_at(place: Place, request: Request, config: Config) -> PruneReport:
       config: says where it is recorded.
     """
     environment.prepare()
-    from components.head_pruning import PushedHeads, check_prunable, line_digest
-    from pipeline.prune_record import recorded
+    from bertline.components.pruning.heads import PushedHeads, check_prunable, line_digest
+    from bertline.pipeline.prune.record import recorded
 
     began = time.perf_counter()
     check_prunable(place.folder)
@@ -175,7 +174,7 @@ def _export(
 
 
 def _compare(heads: PushedHeads, out: Path, records: Sequence[bytes], report: PruneReport) -> None:
-    from components.side_by_side import side_by_side
+    from bertline.components.pruning.side_by_side import side_by_side
 
     with events.step("Evaluate"):
         both = side_by_side(heads.folder, out, heads.task, heads.context.labels, records, progress=events.progress)
@@ -184,8 +183,8 @@ def _compare(heads: PushedHeads, out: Path, records: Sequence[bytes], report: Pr
 
 def _push(out: Path, request: Request, report: PruneReport, place: Place, tracker: Any) -> None:
     """Pushes it as the next version, if it is not much worse and a server answers as it does."""
-    from components.serve_check import serve_check
-    from components.tracking.models import champion
+    from bertline.components.serve_check.executor import serve_check
+    from bertline.components.tracking.backend.models import champion
 
     if not report.keeps_within(request.max_drop):
         measured = report.compared["metrics"][report.metric]

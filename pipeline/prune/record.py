@@ -11,13 +11,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from components import events
-from components.encoder_run import find_pushing_run
-from components.store import is_there, open_store
-from components.tracking.tracker import Part, Tracker
-from pipeline.config import Config, without_password
-from pipeline.prune_report import PruneReport
-from pipeline.run_store import store_of
+from bertline.components.tracking.backend.store import is_there, open_store
+from bertline.components.tracking.encoder_run import find_pushing_run
+from bertline.components.tracking.tracker import Part, Tracker
+from bertline.pipeline.config import Config, without_password
+from bertline.pipeline.core import events
+from bertline.pipeline.prune.report import PruneReport
+from bertline.pipeline.runs.store import store_of
 
 
 def address(name: str, workspace: str) -> Config:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from components.side_by_side import SideBySide
+    from bertline.components.pruning.side_by_side import SideBySide
 
 CAUTION = (
     "The heads were selected on the same examples that measure the result, so it is biased upwards; measure on other"

@@ -11,8 +11,8 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.prune_report import PruneReport
-from pipeline.shown_paths import from_here
+from bertline.pipeline.core.paths import from_here
+from bertline.pipeline.prune.report import PruneReport
 
 _PALE, _DEEP = (222, 235, 247), (8, 48, 107)
 _BAR = 30

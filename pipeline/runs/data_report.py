@@ -10,12 +10,12 @@ from typing import Any
 
 from tensorflow_metadata.proto.v0.statistics_pb2 import DatasetFeatureStatisticsList
 
-from components.sight.data import PAGE, VALUES, look
-from components.sight.data_page import data_page
-from components.steps import Step
-from components.tracking.tracker import Tracker
-from pipeline.config import Config
-from pipeline.shown_paths import from_here
+from bertline.components.reports.data import PAGE, VALUES, look
+from bertline.components.reports.data_page import data_page
+from bertline.components.steps import Step
+from bertline.components.tracking.tracker import Tracker
+from bertline.pipeline.config import Config
+from bertline.pipeline.core.paths import from_here
 
 FILE_NAME = "data.html"
 _JUDGE = Step.VALIDATION

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import CHOICES, DataConfig
-from pipeline.errors import BertlineError
+from bertline.pipeline.config import CHOICES, DataConfig
+from bertline.pipeline.core.errors import BertlineError
 
 _METADATA = "metadata.db"
 
@@ -20,7 +20,7 @@ def held_out_records(card: Mapping[str, Any], digest: str, workspace: str | Path
       digest: of the model as the line has pushed it.
       most: how many are read; they stand in a random order, so that the first ones are a sample.
     """
-    from models.raw_examples import read_records
+    from bertline.models.data.example_parsing import read_records
 
     path = Path(workspace) / "pipelines" / str(card.get("pipeline")) / _METADATA
     found = _examples_of(path, digest) if path.is_file() else None
@@ -69,12 +69,12 @@ def _examples_of(metadata: Path, digest: str) -> Path | None:
 
 def records_of_file(path: str, card: Mapping[str, Any], most: int) -> list[bytes]:
     """The rows of a file that is written as the line's own are, with their labels, as serialized Examples."""
-    from components import events
-    from components.ingest.readers import check_inputs, needed_columns, read
-    from components.ingest.records import BadRow
-    from components.ingest.rows import KeptRow, sort_row
-    from components.ingest.run import make_example
-    from models.task import get_task
+    from bertline.components.ingest.executor import make_example
+    from bertline.components.ingest.readers.records import BadRow
+    from bertline.components.ingest.readers.registry import check_inputs, needed_columns, read
+    from bertline.components.ingest.rows import KeptRow, sort_row
+    from bertline.models.tasks.base.task import get_task
+    from bertline.pipeline.core import events
 
     task = get_task(card["task"])
     if task.preprocessing.number_keys:

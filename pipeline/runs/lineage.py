@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from components.encoder_run import find_pushing_run
-from components.publish import pushed_versions, withdrawn_versions
-from models import kinds
-from pipeline.config import without_password
-from pipeline.config.renamed import current_params
-from pipeline.errors import BertlineError
-from pipeline.run_store import store_of
-from pipeline.storage import AnyPath
+from bertline.components.pusher.executor import pushed_versions, withdrawn_versions
+from bertline.components.tracking.encoder_run import find_pushing_run
+from bertline.models import kinds
+from bertline.pipeline.config import without_password
+from bertline.pipeline.config.renamed import current_params
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.core.storage import AnyPath
+from bertline.pipeline.runs.store import store_of
 
 SHOWN_PARAMS = (
     "data.path", "data.train", "data.eval", "data.test", "model.checkpoint", "model.size", "text.seq_len",

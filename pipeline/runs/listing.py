@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.differences import in_short
-from pipeline.run_store import Run, RunStore
+from bertline.pipeline.runs.diff import in_short
+from bertline.pipeline.runs.store import Run, RunStore
 
 _SHOWN_METRICS = 3
 # What moves a terminal's cursor, or turns the direction in which a line is read.

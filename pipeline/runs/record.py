@@ -15,20 +15,20 @@ from pathlib import Path
 
 from absl import logging
 
-from components import events
-from components.publish import latest
-from components.step_files import HISTORY, RECIPE, SERVE_CHECK, SERVING_MODEL
-from components.steps import Step
-from components.tracking.journal import Operation
-from components.tracking.models import candidate, champion, facts
-from components.tracking.tracker import Part, Tracker
-from components.verdict import FILE_NAME as VERDICT
-from components.verdict import Verdict
-from pipeline.config import Config, LabelKind, without_password
-from pipeline.data_sight import DataSight
-from pipeline.errors import AnomaliesError, BertlineError, cause_of
-from pipeline.executions import Output
-from pipeline.summary import Summary, majority
+from bertline.components.evaluator.verdict import FILE_NAME as VERDICT
+from bertline.components.evaluator.verdict import Verdict
+from bertline.components.pusher.executor import latest
+from bertline.components.step_files import HISTORY, RECIPE, SERVE_CHECK, SERVING_MODEL
+from bertline.components.steps import Step
+from bertline.components.tracking.backend.models import candidate, champion, facts
+from bertline.components.tracking.journal import Operation
+from bertline.components.tracking.tracker import Part, Tracker
+from bertline.pipeline.config import Config, LabelKind, without_password
+from bertline.pipeline.console.summary import Summary, majority
+from bertline.pipeline.core import events
+from bertline.pipeline.core.errors import AnomaliesError, BertlineError, cause_of
+from bertline.pipeline.orchestration.executions import Output
+from bertline.pipeline.runs.data_report import DataSight
 
 
 class RunRecord:

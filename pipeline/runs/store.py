@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from components.store import asking, only_match
-from pipeline import summary
-from pipeline.config import without_password
-from pipeline.config.renamed import current_params
-from pipeline.errors import BertlineError
+from bertline.components.tracking.backend.store import asking, only_match
+from bertline.pipeline.config import without_password
+from bertline.pipeline.config.renamed import current_params
+from bertline.pipeline.console import summary
+from bertline.pipeline.core.errors import BertlineError
 
 _PARENT = "mlflow.parentRunId"
 _SCORE, _MEAN = "eval/", "mean/"

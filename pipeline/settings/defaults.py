@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from models.checkpoints.formats import PRESET, find, look, vocabulary_in
-from models.kinds import need_encoder
-from models.task import Task, get_task, is_task
-from pipeline import hubs, storage
-from pipeline.config.training import RECIPE
-from pipeline.errors import BertlineError
-from serving.contract import ENCODER, read_card
+from bertline.models.kinds import need_encoder
+from bertline.models.tasks.base.task import Task, get_task, is_task
+from bertline.pipeline.config.training import RECIPE
+from bertline.pipeline.core import hubs, storage
+from bertline.pipeline.core.checkpoint_formats import PRESET, find, look, vocabulary_in
+from bertline.pipeline.core.errors import BertlineError
+from bertline.serving.contract import ENCODER, read_card
 
 
 def apply_checkpoint_defaults(raw: dict[str, Any]) -> None:
@@ -111,7 +111,7 @@ def checkpoint_text(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         if (found := look(folder)) is None or found.format != PRESET:
             return {}
-        from models.checkpoints.settings import preset_tokenizer
+        from bertline.models.checkpoints.settings import preset_tokenizer
 
         preset = preset_tokenizer(folder)
         # KerasHub's way of splitting words is its own; the weights were trained with the original's.

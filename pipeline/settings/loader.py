@@ -16,16 +16,17 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from components.encoder_run import SCHEME, find_run
-from pipeline import glue, metric_names, search_space
-from pipeline.config import Config, nearest, without_password
-from pipeline.config.databases import anchored, has_password
-from pipeline.config.overrides import apply_override, say_once
-from pipeline.config.renamed import GivenTwice, current_name, old_names, rename_settings
-from pipeline.config_defaults import apply_checkpoint_defaults, apply_task_defaults
-from pipeline.config_source import PRESET_FOLDER, find
-from pipeline.errors import BertlineError
-from pipeline.hubs import preset_handle
+from bertline.components.tracking.encoder_run import SCHEME, find_run
+from bertline.pipeline.config import Config, nearest, without_password
+from bertline.pipeline.config.databases import anchored, has_password
+from bertline.pipeline.config.overrides import apply_override, say_once
+from bertline.pipeline.config.renamed import GivenTwice, current_name, old_names, rename_settings
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.core.hubs import preset_handle
+from bertline.pipeline.settings import glue, metric_names
+from bertline.pipeline.settings.defaults import apply_checkpoint_defaults, apply_task_defaults
+from bertline.pipeline.settings.source import PRESET_FOLDER, find
+from bertline.pipeline.studies import search_space
 
 _URI = re.compile(r"[a-z][a-z0-9+.-]*:/")
 

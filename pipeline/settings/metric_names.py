@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from models.task import get_task
-from pipeline.config import Config, nearest
+from bertline.models.tasks.base.task import get_task
+from bertline.pipeline.config import Config, nearest
 
 _LOSS = "loss"
 """What a training may be chosen by beside the metrics."""

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from pipeline.config import Config
+from bertline.pipeline.config import Config
 
 
 def reference() -> str:

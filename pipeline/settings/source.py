@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from components.ingest.files import format_by_ending
-from pipeline.config import nearest
-from pipeline.errors import BertlineError
+from bertline.components.ingest.files import format_by_ending
+from bertline.pipeline.config import nearest
+from bertline.pipeline.core.errors import BertlineError
 
 PRESET_FOLDER = Path(__file__).parent / "presets"
 _CONFIG_ENDINGS = (".yaml", ".yml")

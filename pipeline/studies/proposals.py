@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 import keras_tuner
 
-from pipeline.config import RangeConfig
-from pipeline.search_space import Space, number_kind, settings_of
+from bertline.pipeline.config import RangeConfig
+from bertline.pipeline.studies.search_space import Space, number_kind, settings_of
 
 _ORACLES = {
     "bayesian": keras_tuner.oracles.BayesianOptimizationOracle,

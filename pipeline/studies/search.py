@@ -16,14 +16,14 @@ from typing import Any, Literal
 
 import yaml
 
-from components.json_numbers import defined, without_nan
-from components.steps import Step
-from pipeline.config import Config, nearest
-from pipeline.config_file import load, written
-from pipeline.errors import BertlineError, cause_of
-from pipeline.search_space import combinations, overrides_of
-from pipeline.shown_paths import from_here, program
-from pipeline.stage import Stage, stage
+from bertline.components.steps import Step
+from bertline.pipeline.config import Config, nearest
+from bertline.pipeline.console.session import Stage, stage
+from bertline.pipeline.core.errors import BertlineError, cause_of
+from bertline.pipeline.core.json_numbers import defined, without_nan
+from bertline.pipeline.core.paths import from_here, program
+from bertline.pipeline.settings.loader import load, written
+from bertline.pipeline.studies.search_space import combinations, overrides_of
 
 HONESTY = (
     "The evaluation examples selected these settings, so metrics on them are biased upwards, the more so the more trials."
@@ -99,7 +99,7 @@ def run_search(request: Request, *, as_json: bool = False) -> SearchReport:
         if as_json:
             at.print_json(asdict(report))
         else:
-            from pipeline.study_tables import show_search
+            from bertline.pipeline.studies.tables import show_search
 
             show_search(at.console, report)
     return report
@@ -108,8 +108,8 @@ def run_search(request: Request, *, as_json: bool = False) -> SearchReport:
 def _search(request: Request, config: Config, at: Stage) -> SearchReport:
     with at.working() as display:
         with display.waiting("loading TensorFlow and TFX"):
-            from pipeline.proposals import Proposals
-            from pipeline.study import Study
+            from bertline.pipeline.studies.proposals import Proposals
+            from bertline.pipeline.studies.study import Study
         report = _empty_report(config)
         trials = int(min(config.search.trials, combinations(config.search.space)))
         proposals = Proposals(
@@ -136,7 +136,7 @@ def _search(request: Request, config: Config, at: Stage) -> SearchReport:
 
 
 def _empty_report(config: Config) -> SearchReport:
-    from models.task import get_task
+    from bertline.models.tasks.base.task import get_task
 
     metrics = get_task(config.task).evaluation.metrics
     metric = config.search.metric or next(iter(config.evaluation.thresholds))

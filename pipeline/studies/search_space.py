@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import ValidationError
 
-from pipeline.config import Config, RangeConfig, nearest
+from bertline.pipeline.config import Config, RangeConfig, nearest
 
 SECTIONS = ("text", "model", "training", "pretraining", "translation")
 """What changes the model. Settings of the data, the bounds or the record would compare what cannot be compared."""

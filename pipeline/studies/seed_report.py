@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pipeline.spread import Spread, spread_of
+from bertline.pipeline.studies.statistics import Spread, spread_of
 
 
 @dataclass(kw_only=True)

@@ -11,19 +11,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from components.json_numbers import defined, without_nan
-from components.publish import latest, pushed_by
-from components.steps import Step
-from components.tracking.models import champion
-from components.verdict import ROWS
-from models.task import get_task
-from pipeline.collapse import Evidence, find_collapsed
-from pipeline.config import Config
-from pipeline.errors import BertlineError, TrainingDivergedError, cause_of
-from pipeline.seed_report import SeedReport, SeedRun, best_of, make_report
-from pipeline.stage import Stage
-from pipeline.study import Outcome, Study
-from pipeline.summary import Summary
+from bertline.components.evaluator.verdict import ROWS
+from bertline.components.pusher.executor import latest, pushed_by
+from bertline.components.steps import Step
+from bertline.components.tracking.backend.models import champion
+from bertline.models.tasks.base.task import get_task
+from bertline.pipeline.config import Config
+from bertline.pipeline.console.session import Stage
+from bertline.pipeline.console.summary import Summary
+from bertline.pipeline.core.errors import BertlineError, TrainingDivergedError, cause_of
+from bertline.pipeline.core.json_numbers import defined, without_nan
+from bertline.pipeline.studies.collapse import Evidence, find_collapsed
+from bertline.pipeline.studies.seed_report import SeedReport, SeedRun, best_of, make_report
+from bertline.pipeline.studies.study import Outcome, Study
 
 _OF_EACH_SEED = (Step.TRAINER, Step.EVALUATOR)
 """Steps that every seed has for itself; those before them are run for the first one, and the others take their results."""

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 
 import keras
 
-from components import events
-from components.tracking.tracker import Part, Tracker, identity_of
-from components.verdict import Verdict
-from pipeline.build import create_pipeline
-from pipeline.config import Config, without_password
-from pipeline.engine import LocalEngine
-from pipeline.fallback import without_fallback
-from pipeline.run_record import only_run
-from pipeline.summary import Summary
+from bertline.components.evaluator.verdict import Verdict
+from bertline.components.tracking.tracker import Part, Tracker, identity_of
+from bertline.pipeline.config import Config, without_password
+from bertline.pipeline.console.summary import Summary
+from bertline.pipeline.core import events
+from bertline.pipeline.orchestration.builder import create_pipeline
+from bertline.pipeline.orchestration.fallback import without_fallback
+from bertline.pipeline.orchestration.runner import LocalEngine
+from bertline.pipeline.runs.record import only_run
 
 
 @dataclass(frozen=True)

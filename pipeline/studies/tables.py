@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from pipeline.shown_paths import from_here
-from pipeline.spread import Spread
+from bertline.pipeline.core.paths import from_here
+from bertline.pipeline.studies.statistics import Spread
 
 if TYPE_CHECKING:
-    from pipeline.search import SearchReport
+    from bertline.pipeline.studies.search import SearchReport
 
 _SHOWN_METRICS = 5  # more do not fit beside each other; summary.json has all
 

@@ -1,4 +1,4 @@
-"""`AsyncClient`: the calls of `serving.client.Client`, to be awaited."""
+"""`AsyncClient`: the calls of `bertline.serving.client.sync.Client`, to be awaited."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from models.answer_kind import A, Kind
-from models.answers import (
+from bertline.models.responses.base import A, Kind
+from bertline.models.responses.translation import ALIGNED, Aligned, Sampling, Translated
+from bertline.models.responses.types import (
     CHOSEN,
     CLASSIFIED,
     EMBEDDED,
@@ -31,12 +32,11 @@ from models.answers import (
     SpanAnswer,
     Tagged,
 )
-from models.translated import ALIGNED, Aligned, Sampling, Translated
-from serving.asking import Answers, Metadata, RowAnswer, VersionStatus, available, metadata_of, statuses
-from serving.connection import ROUNDS, Connection, stubs
-from serving.contract import DEFAULT_SIGNATURE
-from serving.failures import Deadline
-from serving.rows import Row, Text, Texts, columns_of, of_choices, paired, to_translate
+from bertline.serving.client.connection import ROUNDS, Connection, stubs
+from bertline.serving.client.requests import Answers, Metadata, RowAnswer, VersionStatus, available, metadata_of, statuses
+from bertline.serving.client.retry import Deadline
+from bertline.serving.client.rows import Row, Text, Texts, columns_of, of_choices, paired, to_translate
+from bertline.serving.contract import DEFAULT_SIGNATURE
 
 
 class AsyncClient(Connection):

@@ -9,9 +9,9 @@ from typing import Any
 
 import grpc
 
-from serving.asking import MEGABYTE, Asking, ClientTls, checked_address
-from serving.failures import RETRIED, Deadline, Place, ServingError, explained, pause_before
-from serving.wire import MESSAGES
+from bertline.serving.client.requests import MEGABYTE, Asking, ClientTls, checked_address
+from bertline.serving.client.retry import RETRIED, Deadline, Place, ServingError, explained, pause_before
+from bertline.serving.client.wire import MESSAGES
 
 ROUNDS = 3
 """So often all rows are asked anew where a new version has taken over amid them."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from models.answer_kind import Kind
-from models.answers import KINDS
+from bertline.models.responses.base import Kind
+from bertline.models.responses.types import KINDS
 
 CHOICES = "choices"
 
@@ -41,7 +41,7 @@ def kind_of(signature: Signature) -> Kind[Any]:
         return fitting[0]
     shown = f"takes {', '.join(sorted(signature.inputs))} and gives {', '.join(sorted(signature.outputs))}"
     if fitting:
-        from models.task import tasks_with  # which a client needs for nothing else
+        from bertline.models.tasks.base.task import tasks_with  # which a client needs for nothing else
 
         names = " or ".join("/".join(tasks_with(kind)) or kind.call for kind in fitting)
         raise UnknownKindError(f"its signature {shown}, which may be {names}")
@@ -54,8 +54,8 @@ def _fitting(kinds: Iterable[Kind[Any]], signature: Signature) -> list[Kind[Any]
 
 def _registered() -> Iterator[Kind[Any]]:
     """How tasks of other packages answer, those that are installed here."""
-    from models.task import kind_for  # which a client needs for nothing else
-    from pipeline.config import plugins
+    from bertline.models.tasks.base.task import kind_for  # which a client needs for nothing else
+    from bertline.pipeline.core import plugins
 
     for name in plugins.registered(plugins.TASKS):
         if kind := kind_for(name):

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.answer_kind import A, Kind
-from models.answers import KINDS
-from pipeline.errors import BertlineError
-from serving.contract import DEFAULT_SIGNATURE
-from serving.failures import Place, ServingError
-from serving.recognition import Signature, TensorSpec
-from serving.rows import joined, parts, row_sizes
-from serving.wire import MESSAGES, as_array, fill_tensor, read_tensor, type_name
+from bertline.models.responses.base import A, Kind
+from bertline.models.responses.types import KINDS
+from bertline.pipeline.core.errors import BertlineError
+from bertline.serving.client.recognition import Signature, TensorSpec
+from bertline.serving.client.retry import Place, ServingError
+from bertline.serving.client.rows import joined, parts, row_sizes
+from bertline.serving.client.wire import MESSAGES, as_array, fill_tensor, read_tensor, type_name
+from bertline.serving.contract import DEFAULT_SIGNATURE
 
 MEGABYTE = 1 << 20
 _ENVELOPE = 4096

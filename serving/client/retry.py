@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.errors import BertlineError
+from bertline.pipeline.core.errors import BertlineError
 
 RETRIED = "UNAVAILABLE"
 """The one code that says that nothing was done, and that the same request may do later."""

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from models.answer_kind import Kind
-from models.translated import SAMPLED, TRANSLATED, Sampling, Translated
-from serving.recognition import CHOICES
-from serving.wire import as_array, encoded
+from bertline.models.responses.base import Kind
+from bertline.models.responses.translation import SAMPLED, TRANSLATED, Sampling, Translated
+from bertline.serving.client.recognition import CHOICES
+from bertline.serving.client.wire import as_array, encoded
 
 Text = str | bytes
 Texts = Text | Sequence[Text]

@@ -18,8 +18,9 @@ from typing import Any
 
 import grpc
 
-from models.answer_kind import A, Kind
-from models.answers import (
+from bertline.models.responses.base import A, Kind
+from bertline.models.responses.translation import ALIGNED, Aligned, Sampling, Translated
+from bertline.models.responses.types import (
     CHOSEN,
     CLASSIFIED,
     EMBEDDED,
@@ -39,13 +40,21 @@ from models.answers import (
     SpanAnswer,
     Tagged,
 )
-from models.translated import ALIGNED, Aligned, Sampling, Translated
-from serving.asking import Answers, ClientTls, Metadata, RowAnswer, VersionStatus, available, metadata_of, statuses
-from serving.async_client import AsyncClient
-from serving.connection import ROUNDS, Connection, stubs
-from serving.contract import DEFAULT_SIGNATURE
-from serving.failures import Deadline, ServingError
-from serving.rows import Row, Text, Texts, columns_of, of_choices, paired, to_translate
+from bertline.serving.client.aio import AsyncClient
+from bertline.serving.client.connection import ROUNDS, Connection, stubs
+from bertline.serving.client.requests import (
+    Answers,
+    ClientTls,
+    Metadata,
+    RowAnswer,
+    VersionStatus,
+    available,
+    metadata_of,
+    statuses,
+)
+from bertline.serving.client.retry import Deadline, ServingError
+from bertline.serving.client.rows import Row, Text, Texts, columns_of, of_choices, paired, to_translate
+from bertline.serving.contract import DEFAULT_SIGNATURE
 
 __all__ = [
     "Answers",

@@ -1,4 +1,4 @@
-"""`python -m serving.embedded NAME FOLDER PORT`: the embedded server in a process of its own, gRPC only.
+"""`python -m bertline.serving.embedded NAME FOLDER PORT`: the embedded server in a process of its own, gRPC only.
 
 It is what `process.py` starts, and ends with it: the pipe that is its standard input closes when the other side is gone.
 """
@@ -9,9 +9,9 @@ import os
 import sys
 import threading
 
-from serving.config_files import one_model
-from serving.embedded.server import serve
-from serving.settings import ServerSettings
+from bertline.serving.embedded.server import serve
+from bertline.serving.launch.config_files import one_model
+from bertline.serving.settings import ServerSettings
 
 
 def _end_with_the_pipe() -> None:

@@ -17,11 +17,11 @@ from typing import Protocol
 
 import numpy as np
 
-from serving.embedded.errors import Call, RequestError
-from serving.embedded.monitoring import Monitoring
-from serving.embedded.servable import Feeds, Fetches, Servable
-from serving.embedded.splitting import joined, parts_of
-from serving.settings import Batching
+from bertline.serving.embedded.errors import Call, RequestError
+from bertline.serving.embedded.lifecycle.servable import Feeds, Fetches, Servable
+from bertline.serving.embedded.monitoring import Monitoring
+from bertline.serving.embedded.splitting import joined, parts_of
+from bertline.serving.settings import Batching
 
 FIXED_COST = 24
 """What a text costs beside its own bytes, in bytes: its [CLS] and [SEP], and its share of what each run costs."""

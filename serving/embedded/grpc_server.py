@@ -12,10 +12,10 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
 
-from pipeline.errors import BertlineError
-from serving.embedded.errors import Call, RequestError
-from serving.embedded.service import Service
-from serving.settings import ServerSettings
+from bertline.pipeline.core.errors import BertlineError
+from bertline.serving.embedded.errors import Call, RequestError
+from bertline.serving.embedded.service import Service
+from bertline.serving.settings import ServerSettings
 
 _log = logging.getLogger(__name__)
 SERVICES = ("tensorflow.serving.PredictionService", "tensorflow.serving.ModelService")

@@ -9,8 +9,8 @@ from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import classification_pb2, input_pb2, regression_pb2
 
-from serving.embedded.errors import RequestError
-from serving.lean_tensorflow import as_dtype
+from bertline.serving.embedded.errors import RequestError
+from bertline.serving.lean_tensorflow import as_dtype
 
 INPUTS, CLASSES, SCORES, REGRESSION = "inputs", "classes", "scores", "outputs"
 CLASSIFY_METHOD = "tensorflow/serving/classify"

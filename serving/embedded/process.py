@@ -8,10 +8,10 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from serving import ports
-from serving.child import environment_of_child
-from serving.launch import Running, Say, heard, spawned
-from serving.settings import ServerSettings
+from bertline.pipeline.core.child_process import environment_of_child
+from bertline.serving.launch import ports
+from bertline.serving.launch.launcher import Running, Say, heard, spawned
+from bertline.serving.settings import ServerSettings
 
 
 def start(settings: ServerSettings, log: Say) -> Running:
@@ -24,7 +24,7 @@ def start(settings: ServerSettings, log: Say) -> Running:
     (model,) = settings.models.model_config_list.config
     settings = replace(settings, port=settings.port or ports.free_ports(settings.host)[0], rest_api_port=None)
     process = spawned(
-        [sys.executable, "-m", "serving.embedded", model.name, model.base_path, str(settings.port)],
+        [sys.executable, "-m", "bertline.serving.embedded", model.name, model.base_path, str(settings.port)],
         stdin=subprocess.PIPE,
         env=environment_of_child(CUDA_VISIBLE_DEVICES="-1"),  # the process that has trained holds the GPUs' memory
     )

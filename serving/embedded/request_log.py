@@ -19,7 +19,7 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
-from serving.lean_tensorflow import TFRecordWriter, errors
+from bertline.serving.lean_tensorflow import TFRecordWriter, errors
 
 _KINDS = {
     predict_pb2.PredictRequest: "predict_log",

@@ -14,19 +14,21 @@ from typing import Any
 
 from tensorflow_serving.apis import model_pb2
 
-from pipeline.errors import BertlineError
-from serving.embedded import grpc_door, rest, warm_up
-from serving.embedded.batching import Batcher, OneByOne, Runner
-from serving.embedded.config_polling import ConfigPolling
-from serving.embedded.errors import Call, RequestError
-from serving.embedded.known import Lease, State
-from serving.embedded.manager import Manager
-from serving.embedded.monitoring import Monitoring
-from serving.embedded.request_log import RequestLog
-from serving.embedded.servable import Servable
-from serving.embedded.service import Service
-from serving.embedded.try_page.routes import Routes
-from serving.settings import ServerSettings
+from bertline.pipeline.core.errors import BertlineError
+from bertline.serving.embedded import grpc_server as grpc_door
+from bertline.serving.embedded.batching import Batcher, OneByOne, Runner
+from bertline.serving.embedded.errors import Call, RequestError
+from bertline.serving.embedded.lifecycle import warm_up
+from bertline.serving.embedded.lifecycle.config_polling import ConfigPolling
+from bertline.serving.embedded.lifecycle.known import Lease, State
+from bertline.serving.embedded.lifecycle.manager import Manager
+from bertline.serving.embedded.lifecycle.servable import Servable
+from bertline.serving.embedded.monitoring import Monitoring
+from bertline.serving.embedded.request_log import RequestLog
+from bertline.serving.embedded.rest import server as rest
+from bertline.serving.embedded.service import Service
+from bertline.serving.embedded.try_page.routes import Routes
+from bertline.serving.settings import ServerSettings
 
 
 class Server:

@@ -23,15 +23,15 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
-from serving.embedded import inference
-from serving.embedded.batching import Runner, Task
-from serving.embedded.errors import Call, RequestError
-from serving.embedded.known import Lease
-from serving.embedded.manager import Manager
-from serving.embedded.monitoring import Monitoring
-from serving.embedded.servable import Fetches
-from serving.embedded.tensors import to_array, to_proto
-from serving.settings import Limits
+from bertline.serving.embedded import inference
+from bertline.serving.embedded.batching import Runner, Task
+from bertline.serving.embedded.errors import Call, RequestError
+from bertline.serving.embedded.lifecycle.known import Lease
+from bertline.serving.embedded.lifecycle.manager import Manager
+from bertline.serving.embedded.lifecycle.servable import Fetches
+from bertline.serving.embedded.monitoring import Monitoring
+from bertline.serving.embedded.tensors import to_array, to_proto
+from bertline.serving.settings import Limits
 
 SIGNATURE_DEF = "signature_def"
 Given = TypeVar("Given", bound=Message)

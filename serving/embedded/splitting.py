@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from serving.embedded.errors import RequestError
+from bertline.serving.embedded.errors import RequestError
 
 
 def parts_of(arrays: Sequence[np.ndarray], rows: int, most: int) -> list[list[np.ndarray]]:

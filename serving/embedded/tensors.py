@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from tensorflow.core.framework import tensor_pb2, types_pb2
 
-from serving.embedded.errors import RequestError
-from serving.lean_tensorflow import as_bytes, as_dtype
+from bertline.serving.embedded.errors import RequestError
+from bertline.serving.lean_tensorflow import as_bytes, as_dtype
 
 _FIELDS = {
     types_pb2.DT_FLOAT: "float_val",

@@ -9,15 +9,15 @@ from typing import Any
 
 from keras.backend import is_float_dtype
 
-from models import checkpoints
-from models.lora import find_encoder
-from models.seq2seq import Seq2Seq
-from models.task import Context, Task
-from models.tfidf.model import TfIdfModel
-from pipeline.config.renamed import current_section
-from serving.contract import ENCODER
-from serving.samples import Row, make_samples, write_samples
-from serving.signatures import ServedModel, export
+from bertline.models import checkpoints
+from bertline.models.adapters.lora import find_encoder
+from bertline.models.seq2seq.model import Seq2Seq
+from bertline.models.tasks.base.task import Context, Task
+from bertline.models.tfidf.model import TfIdfModel
+from bertline.pipeline.config.renamed import current_section
+from bertline.serving.contract import ENCODER
+from bertline.serving.export.samples import Row, make_samples, write_samples
+from bertline.serving.export.saved_model import ServedModel, export
 
 
 def export_whole(
@@ -56,7 +56,8 @@ def export_whole(
 
 
 def description(context: Context, model: Any) -> dict[str, Any]:
-    """How a model is shaped, in plain values: `models/rebuilding.py` makes it again from them and its weights."""
+    """How a model is shaped, in plain values: `models/checkpoints/from_saved_model.py` makes it again from them and its
+    weights."""
     if isinstance(model, TfIdfModel):
         return {"size": {"features": model.kernel.shape[0]}, "parameters": _parameters(model)}
     sized = model if isinstance(model, Seq2Seq) else find_encoder(model)

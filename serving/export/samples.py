@@ -1,7 +1,7 @@
 """Sample requests that a model brings along, each with the answer that the trained model itself gave.
 
 They stand where TensorFlow Serving looks for requests to warm up with, and it replays them as they are. The answers are
-ours: `components/serve_check.py` holds those of a server against them, before anybody else is answered.
+ours: `components/serve_check/executor.py` holds those of a server against them, before anybody else is answered.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
-from models.task import Context, Task
-from pipeline.config import CHOICES
-from serving.contract import DEFAULT_SIGNATURE, WARM_UP
-from serving.embedded.tensors import to_proto
+from bertline.models.tasks.base.task import Context, Task
+from bertline.pipeline.config import CHOICES
+from bertline.serving.contract import DEFAULT_SIGNATURE, WARM_UP
+from bertline.serving.embedded.tensors import to_proto
 
 Row = Mapping[str, bytes | list[bytes]]
 """The texts of a row by their names in the model's signature; the choices are a list of texts."""

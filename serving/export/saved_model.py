@@ -9,12 +9,18 @@ from typing import Any
 
 import tensorflow as tf
 
-from models.explaining.exported import Explaining, read_by_model
-from models.inputs import TOKENS, padded
-from models.raw_examples import features_of
-from models.task import Context, Signature, Task, expanded
-from pipeline.config import CHOICES, TEXT_KEYS
-from serving.contract import DEFAULT_SIGNATURE, EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, TOKENIZE_SIGNATURE, write_card
+from bertline.models.data.batching import TOKENS, padded
+from bertline.models.data.example_parsing import features_of
+from bertline.models.explain.exported import Explaining, read_by_model
+from bertline.models.tasks.base.task import Context, Signature, Task, expanded
+from bertline.pipeline.config import CHOICES, TEXT_KEYS
+from bertline.serving.contract import (
+    DEFAULT_SIGNATURE,
+    EXAMPLES_SIGNATURE,
+    TARGETS_SIGNATURE,
+    TOKENIZE_SIGNATURE,
+    write_card,
+)
 
 
 class ServedModel(tf.Module):

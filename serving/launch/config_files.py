@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
-from pipeline.errors import BertlineError
-from serving import messages
-from serving.settings import Batching, Tls
+from bertline.pipeline.core.errors import BertlineError
+from bertline.serving.launch import messages
+from bertline.serving.settings import Batching, Tls
 
 PLATFORM = "tensorflow"
 PROMETHEUS_PATH = "/monitoring/prometheus/metrics"

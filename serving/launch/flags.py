@@ -8,9 +8,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-from pipeline.errors import BertlineError
-from serving import config_files
-from serving.settings import ServerSettings
+from bertline.pipeline.core.errors import BertlineError
+from bertline.serving.launch import config_files
+from bertline.serving.settings import ServerSettings
 
 Engine = Literal["binary", "docker"]
 

@@ -3,7 +3,7 @@
     with launch(settings, "binary") as running:      # every model is AVAILABLE
         ask(running.port)
 
-What it is told stands in `command_lines.py`. Here its process is started, awaited until its models answer, and taken down
+What it is told stands in `flags.py`. Here its process is started, awaited until its models answer, and taken down
 with everything that was written for it.
 """
 
@@ -25,9 +25,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from pipeline.errors import BertlineError
-from serving import config_files, ports
-from serving.command_lines import (
+from bertline.pipeline.core.errors import BertlineError
+from bertline.serving.launch import config_files, ports
+from bertline.serving.launch.flags import (
     BINARY,
     FILE_FLAGS,
     IMAGE,
@@ -39,8 +39,8 @@ from serving.command_lines import (
     notes,
     server_flags,
 )
-from serving.readiness import asking
-from serving.settings import ServerSettings
+from bertline.serving.launch.readiness import asking
+from bertline.serving.settings import ServerSettings
 
 Say = Callable[[str], None]
 

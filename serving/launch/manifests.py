@@ -1,7 +1,7 @@
 """Kubernetes manifests for a pushed model: TensorFlow Serving behind a Service, or an InferenceService of KServe.
 
 Each function gives plain dictionaries, as `kubectl` takes them; `as_yaml` writes them. Files and flags of the server are
-those of `command_lines.py`, so a cluster runs what `bertline serve --engine docker` runs.
+those of `flags.py`, so a cluster runs what `bertline serve --engine docker` runs.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 
 import yaml
 
-from pipeline.errors import BertlineError
-from serving.command_lines import BINARY, GRPC_PORT, IMAGE, REST_PORT, files_of, server_flags
-from serving.config_files import PROMETHEUS_PATH, batching_text, is_uri, monitoring_text, one_model
-from serving.settings import Batching, ServerSettings
+from bertline.pipeline.core.errors import BertlineError
+from bertline.serving.launch.config_files import PROMETHEUS_PATH, batching_text, is_uri, monitoring_text, one_model
+from bertline.serving.launch.flags import BINARY, GRPC_PORT, IMAGE, REST_PORT, files_of, server_flags
+from bertline.serving.settings import Batching, ServerSettings
 
 Manifest = dict[str, Any]
 

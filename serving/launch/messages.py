@@ -6,7 +6,7 @@ own text format.
 
 from __future__ import annotations
 
-from serving.wire import build_messages
+from bertline.serving.client.wire import build_messages
 
 _SCHEMA = {
     "Int64Value": "int64 value=1",

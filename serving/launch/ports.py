@@ -7,7 +7,7 @@ import ipaddress
 import socket
 from collections.abc import Mapping
 
-from pipeline.errors import BertlineError
+from bertline.pipeline.core.errors import BertlineError
 
 
 def require_free(host: str, ports: Mapping[str, int]) -> None:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 
 import grpc
 
-from pipeline.errors import BertlineError
-from serving.settings import ServerSettings
-from serving.wire import MESSAGES
+from bertline.pipeline.core.errors import BertlineError
+from bertline.serving.client.wire import MESSAGES
+from bertline.serving.settings import ServerSettings
 
 _AVAILABLE, _END = 30, 50  # states of a version, in get_model_status.proto
 _STATUS_METHOD = "/tensorflow.serving.ModelService/GetModelStatus"

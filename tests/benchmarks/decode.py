@@ -10,28 +10,25 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-del sys.path[0]  # this folder, whose serving.py would hide the package
-
-from pipeline.environment import prepare  # noqa: E402
+from bertline.pipeline.core.environment import prepare
 
 prepare()
 
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-from models.seq2seq import causal_bias  # noqa: E402
-from models.task import Context  # noqa: E402
-from models.tasks.graphs.translation import make_model  # noqa: E402
-from models.text import TextEncoder  # noqa: E402
-from models.translating import Decoder  # noqa: E402
-from models.vocabulary import SPECIAL_PIECES  # noqa: E402
-from pipeline.config import ModelConfig, TranslationConfig  # noqa: E402
+from bertline.models.seq2seq.generation import Decoder  # noqa: E402
+from bertline.models.seq2seq.model import causal_bias  # noqa: E402
+from bertline.models.tasks.base.task import Context  # noqa: E402
+from bertline.models.tasks.graphs.translation import make_model  # noqa: E402
+from bertline.models.tokenization.tokenizer import TextEncoder  # noqa: E402
+from bertline.models.tokenization.vocabulary import SPECIAL_PIECES  # noqa: E402
+from bertline.pipeline.config import ModelConfig, TranslationConfig  # noqa: E402
 
 PIECES = 4000
 SIZE = {"layers": 4, "hidden": 128, "heads": 4, "intermediate": 256}  # of the preset multi30k-small

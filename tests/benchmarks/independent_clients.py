@@ -18,18 +18,18 @@ import tempfile
 import venv
 from pathlib import Path
 
-from pipeline.environment import prepare
+from bertline.pipeline.core.environment import prepare
 
 prepare()
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-sys.path[0] = str(Path(__file__).parents[1])  # in place of this folder, where a serving.py hides the package
+sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 
 import served_models  # noqa: E402
 import tensorflow as tf  # noqa: E402
 from tensorflow_serving.config import model_server_config_pb2  # noqa: E402
 
-from serving.embedded.server import Server  # noqa: E402
-from serving.settings import ServerSettings  # noqa: E402
+from bertline.serving.embedded.server import Server  # noqa: E402
+from bertline.serving.settings import ServerSettings  # noqa: E402
 
 NUMBERS = [1.0, 2.0, -5.5, 1e6]
 TEXTS = ["one", "", "zwölf", "a longer text, with \U0001f600"]

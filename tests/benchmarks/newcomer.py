@@ -107,7 +107,7 @@ SETS = {
 
 
 def _bertline(*arguments: str, log: Path) -> int:
-    command = [sys.executable, "-m", "pipeline.cli", *arguments]
+    command = [sys.executable, "-m", "bertline.pipeline.cli", *arguments]
     with log.open("a") as stream:
         return subprocess.run(command, stdout=stream, stderr=stream, cwd=ROOT).returncode
 

@@ -14,12 +14,9 @@ from __future__ import annotations
 import argparse
 import random
 import statistics
-import sys
 import time
 
-del sys.path[0]  # this folder, whose serving.py would hide the package
-
-from pipeline.environment import prepare  # noqa: E402
+from bertline.pipeline.core.environment import prepare
 
 prepare()
 
@@ -27,18 +24,18 @@ import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-from models import inputs  # noqa: E402
-from models.devices import join  # noqa: E402
-from models.encoder import Encoder, EncoderSize  # noqa: E402
-from models.optimizer import Optimizer  # noqa: E402
-from models.packed_rows import pack_rows  # noqa: E402
-from models.sentence_pairs import pairs_of  # noqa: E402
-from models.steps import step_function  # noqa: E402
-from models.task import Context, get_task  # noqa: E402
-from models.tasks.graphs.pretraining import LABELS  # noqa: E402
-from models.text import TextEncoder  # noqa: E402
-from pipeline.config import SIZES, PretrainingConfig, TrainingConfig  # noqa: E402
-from pipeline.config_file import package_path  # noqa: E402
+from bertline.models.data import batching  # noqa: E402
+from bertline.models.data.sentence_pairs import pairs_of  # noqa: E402
+from bertline.models.data.sequence_packing import pack_rows  # noqa: E402
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize  # noqa: E402
+from bertline.models.tasks.base.task import Context, get_task  # noqa: E402
+from bertline.models.tasks.graphs.pretraining import LABELS  # noqa: E402
+from bertline.models.tokenization.tokenizer import TextEncoder  # noqa: E402
+from bertline.models.training.distribution import join  # noqa: E402
+from bertline.models.training.optimizer import Optimizer  # noqa: E402
+from bertline.models.training.step import step_function  # noqa: E402
+from bertline.pipeline.config import SIZES, PretrainingConfig, TrainingConfig  # noqa: E402
+from bertline.pipeline.settings.loader import package_path  # noqa: E402
 
 TASK = get_task("pretraining")
 
@@ -58,7 +55,7 @@ def make_corpus(text):
     labels = {"label_id": np.asarray([int(is_random) for *_, is_random in examples])}
     others = {"segment_ids": tf.ragged.constant(segments, dtype=tf.int32)}
     prepare_batch = TASK.preprocessing.prepare(Context(text, LABELS, PretrainingConfig()), True)
-    return inputs.Corpus(ragged.flat_values.numpy(), ragged.row_splits.numpy(), labels, others, prepare_batch)
+    return batching.Corpus(ragged.flat_values.numpy(), ragged.row_splits.numpy(), labels, others, prepare_batch)
 
 
 def operations(size, batch):
@@ -80,9 +77,9 @@ def runner(size, rows, settings):
     step = step_function(join(), model, TASK, optimizer, rows, settings)
 
     def run(seed, steps):
-        planned = inputs.plan(rows.lengths, settings.batch_size, settings.buckets, seed=seed)[:steps]
+        planned = batching.plan(rows.lengths, settings.batch_size, settings.buckets, seed=seed)[:steps]
         tokens = flops = 0
-        for batch in inputs.batches(rows, planned, settings.batch_size):
+        for batch in batching.batches(rows, planned, settings.batch_size):
             tokens += float(step(batch)[2])
             flops += operations(size, batch)
         return tokens, flops

@@ -10,26 +10,23 @@ what `make run` has pushed. Nothing is written beside it.
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 from pathlib import Path
 
-del sys.path[0]  # this folder, whose serving.py would hide the package
-
-from pipeline.environment import prepare  # noqa: E402
+from bertline.pipeline.core.environment import prepare
 
 prepare()
 
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-from components.head_pruning import PushedHeads, line_digest  # noqa: E402
-from components.side_by_side import side_by_side  # noqa: E402
-from models.head_importance import Heads, mask_without  # noqa: E402
-from models.lora import find_encoder  # noqa: E402
-from pipeline.line_rows import held_out_records  # noqa: E402
-from pipeline.prune import MOST_ROWS, Request, find_place  # noqa: E402
-from serving.signatures import ServedModel  # noqa: E402
+from bertline.components.pruning.heads import PushedHeads, line_digest  # noqa: E402
+from bertline.components.pruning.side_by_side import side_by_side  # noqa: E402
+from bertline.models.adapters.head_importance import Heads, mask_without  # noqa: E402
+from bertline.models.adapters.lora import find_encoder  # noqa: E402
+from bertline.pipeline.prune.heads import MOST_ROWS, Request, find_place  # noqa: E402
+from bertline.pipeline.runs.eval_examples import held_out_records  # noqa: E402
+from bertline.serving.export.saved_model import ServedModel  # noqa: E402
 
 BATCH = 64
 

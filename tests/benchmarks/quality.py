@@ -58,7 +58,7 @@ def run(preset: str, folder: Path, workspace: Path, overrides: list[str]) -> dic
     files = [setting.format(folder=folder.resolve()) for setting in floor.data]
     # Nothing is pushed below a bound, but here the number itself is wanted, however small.
     settings = [*files, f"evaluation.thresholds={{{floor.metric}: -1}}", *overrides]
-    command = [sys.executable, "-m", "pipeline.cli", "run", preset, "--workspace", str(workspace)]
+    command = [sys.executable, "-m", "bertline.pipeline.cli", "run", preset, "--workspace", str(workspace)]
     for setting in settings:
         command += ["--set", setting]
     summary = workspace / "summary.json"

@@ -22,15 +22,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-del sys.path[0]  # this folder, whose serving.py would hide the package
-
-from pipeline.environment import prepare  # noqa: E402
+from bertline.pipeline.core.environment import prepare
 
 prepare()
 
 import numpy as np  # noqa: E402
 
-from pipeline.config_file import load  # noqa: E402
+from bertline.pipeline.settings.loader import load  # noqa: E402
 
 FILES, WORDS = 8, 20
 ARGUMENTS = {
@@ -59,10 +57,10 @@ def measure(data: str, workers: int) -> dict[str, float]:
     """Seconds of both steps, and the peak of this process, or of the largest worker."""
     from tfx.types import artifact_utils, channel_utils, standard_artifacts
 
-    from components.artifacts import Vocabulary
-    from components.ingest.component import Executor as Ingest
-    from components.ingest.run import ingest
-    from components.transform import Executor, Transform
+    from bertline.components.artifacts import Vocabulary
+    from bertline.components.ingest.component import Executor as Ingest
+    from bertline.components.ingest.executor import ingest
+    from bertline.components.transform.component import Executor, Transform
 
     config = load("reviews", [f"data={{path: '{data}/*.csv', text: text, label: label}}"])
     arguments = [*ARGUMENTS[workers], "--sdk_container_image=none"]

@@ -18,16 +18,12 @@ import asyncio
 import multiprocessing
 import random
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# This folder is not searched: the package `serving` has this file's name.
-sys.path = [entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).resolve().parent]
-
-from pipeline.environment import prepare  # noqa: E402
+from bertline.pipeline.core.environment import prepare
 
 CLIENTS = (1, 8, 64)
 BATCH = 64
@@ -41,11 +37,11 @@ class Measured(NamedTuple):
 
 def export_sample(folder: Path) -> Path:
     """The sample encoder with an untrained head: what it answers does not matter here."""
-    from components.trainer import make_model
-    from models.task import Context, get_task
-    from models.text import TextEncoder
-    from pipeline.config_file import load
-    from serving.signatures import ServedModel, export
+    from bertline.components.trainer.executor import make_model
+    from bertline.models.tasks.base.task import Context, get_task
+    from bertline.models.tokenization.tokenizer import TextEncoder
+    from bertline.pipeline.settings.loader import load
+    from bertline.serving.export.saved_model import ServedModel, export
 
     config = load("reviews")
     task = get_task("classification")
@@ -58,7 +54,7 @@ def mixed_texts(count: int) -> list[bytes]:
     """Reviews of the sample, one alone or several together: many short texts, few long ones."""
     import pandas as pd
 
-    from pipeline.config_file import load
+    from bertline.pipeline.settings.loader import load
 
     table = pd.read_csv(load("reviews").data.path)
     reviews = table[table.category != "plot"].text.tolist()
@@ -73,8 +69,8 @@ def serve(base: str, by_length: bool, said: Any, stop: Any) -> None:
     prepare()
     from tensorflow_serving.config import model_server_config_pb2
 
-    from serving.embedded.server import Server
-    from serving.settings import Batching, ServerSettings
+    from bertline.serving.embedded.server import Server
+    from bertline.serving.settings import Batching, ServerSettings
 
     models = model_server_config_pb2.ModelServerConfig()
     models.model_config_list.config.add(name=NAME, base_path=base, model_platform="tensorflow")
@@ -91,7 +87,7 @@ def ask_all(port: int, texts: list[bytes], clients: int, said: Any) -> None:
     import grpc
     from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
-    from serving.embedded.tensors import to_proto
+    from bertline.serving.embedded.tensors import to_proto
 
     def request(text: bytes) -> predict_pb2.PredictRequest:
         made = predict_pb2.PredictRequest()

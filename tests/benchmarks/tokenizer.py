@@ -12,14 +12,11 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-del sys.path[0]  # this folder, whose serving.py would hide the package
-
-from pipeline.environment import prepare  # noqa: E402
+from bertline.pipeline.core.environment import prepare
 
 prepare()
 os.environ["RAYON_NUM_THREADS"] = "1"
@@ -28,8 +25,8 @@ import pandas as pd  # noqa: E402
 import tensorflow as tf  # noqa: E402
 from tokenizers import BertWordPieceTokenizer  # noqa: E402
 
-from models.text import TextEncoder  # noqa: E402
-from pipeline.config_file import load  # noqa: E402
+from bertline.models.tokenization.tokenizer import TextEncoder  # noqa: E402
+from bertline.pipeline.settings.loader import load  # noqa: E402
 
 BATCH, TEXTS, SEQ_LEN = 1000, 8000, 512
 SENTENCES = (100_000, 1_000_000)

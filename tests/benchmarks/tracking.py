@@ -12,27 +12,26 @@ import argparse
 import contextlib
 import socket
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-del sys.path[0]  # this folder, whose serving.py would hide the package
-
-from pipeline.environment import prepare  # noqa: E402
+from bertline.pipeline.core.environment import prepare
 
 prepare()
 
 import pandas as pd  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-from components import events  # noqa: E402
-from components.tracking.tracker import Tracker  # noqa: E402
-from models import checkpoints, inputs, training  # noqa: E402
-from models.encoder import Encoder, EncoderSize  # noqa: E402
-from models.task import Context, get_task  # noqa: E402
-from models.text import TextEncoder  # noqa: E402
-from pipeline.config_file import load  # noqa: E402
+from bertline.components.tracking.tracker import Tracker  # noqa: E402
+from bertline.models import checkpoints  # noqa: E402
+from bertline.models.data import batching  # noqa: E402
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize  # noqa: E402
+from bertline.models.tasks.base.task import Context, get_task  # noqa: E402
+from bertline.models.tokenization.tokenizer import TextEncoder  # noqa: E402
+from bertline.models.training import loop as training  # noqa: E402
+from bertline.pipeline.core import events  # noqa: E402
+from bertline.pipeline.settings.loader import load  # noqa: E402
 
 TASK = get_task("classification")
 
@@ -42,7 +41,7 @@ def read_rows(config, count):
     table = table[table.category != "plot"].sample(count, random_state=0)
     tokens = TextEncoder.from_config(config.text.vocab, config.text)(tf.constant(table.text.tolist()))
     labels = (table.category == "fresh").astype("int64").to_numpy()
-    return inputs.Corpus(tokens.flat_values.numpy(), tokens.row_splits.numpy().astype("int64"), {"label_id": labels})
+    return batching.Corpus(tokens.flat_values.numpy(), tokens.row_splits.numpy().astype("int64"), {"label_id": labels})
 
 
 def build(config, size):

@@ -11,14 +11,11 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-del sys.path[0]  # this folder, whose serving.py would hide the package
-
-from pipeline.environment import prepare  # noqa: E402
+from bertline.pipeline.core.environment import prepare
 
 prepare()
 
@@ -27,13 +24,14 @@ import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-from models import checkpoints, inputs  # noqa: E402
-from models.devices import join  # noqa: E402
-from models.optimizer import Optimizer  # noqa: E402
-from models.steps import step_function  # noqa: E402
-from models.task import Context, get_task  # noqa: E402
-from models.text import TextEncoder  # noqa: E402
-from pipeline.config_file import load  # noqa: E402
+from bertline.models import checkpoints  # noqa: E402
+from bertline.models.data import batching  # noqa: E402
+from bertline.models.tasks.base.task import Context, get_task  # noqa: E402
+from bertline.models.tokenization.tokenizer import TextEncoder  # noqa: E402
+from bertline.models.training.distribution import join  # noqa: E402
+from bertline.models.training.optimizer import Optimizer  # noqa: E402
+from bertline.models.training.step import step_function  # noqa: E402
+from bertline.pipeline.settings.loader import load  # noqa: E402
 
 BATCH, PADDED = 32, 128
 
@@ -44,7 +42,7 @@ def read_rows(config, count):
     encoder = TextEncoder.from_config(config.text.vocab, config.text)
     tokens = encoder(tf.constant(table.text.tolist()))
     labels = (table.category == "fresh").astype(np.int64).to_numpy()
-    return inputs.Corpus(tokens.flat_values.numpy(), tokens.row_splits.numpy().astype(np.int64), {"label_id": labels})
+    return batching.Corpus(tokens.flat_values.numpy(), tokens.row_splits.numpy().astype(np.int64), {"label_id": labels})
 
 
 def build(config):
@@ -68,13 +66,13 @@ def ours(config, rows, settings):
     step = step_function(join(), model, task, optimizer, rows, settings)
 
     def run(steps, seed):
-        planned = inputs.plan(rows.lengths, BATCH, settings.buckets, seed=seed)[:steps]
-        for batch in inputs.batches(rows, planned, BATCH):
+        planned = batching.plan(rows.lengths, BATCH, settings.buckets, seed=seed)[:steps]
+        for batch in batching.batches(rows, planned, BATCH):
             step(batch)
         return sum(len(batch.rows) for batch in planned)
 
-    for batch in inputs.plan(rows.lengths, BATCH, settings.buckets, seed=0):  # every shape once: compile, warm up
-        step(next(iter(inputs.batches(rows, [batch], BATCH)))) if settings.xla else None
+    for batch in batching.plan(rows.lengths, BATCH, settings.buckets, seed=0):  # every shape once: compile, warm up
+        step(next(iter(batching.batches(rows, [batch], BATCH)))) if settings.xla else None
     run(3, 1)
     return run
 

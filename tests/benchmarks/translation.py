@@ -23,7 +23,7 @@ FLOOR = 20.0
 
 
 def bertline(*arguments: str) -> None:
-    subprocess.run([sys.executable, "-m", "pipeline.cli", *arguments], stdout=sys.stderr, cwd=ROOT, check=True)
+    subprocess.run([sys.executable, "-m", "bertline.pipeline.cli", *arguments], stdout=sys.stderr, cwd=ROOT, check=True)
 
 
 def main() -> None:

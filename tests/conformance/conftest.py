@@ -1,4 +1,4 @@
-"""One suite for any server of TensorFlow Serving's protocol: `pytest tests/component/serving_conformance --target binary`.
+"""One suite for any server of TensorFlow Serving's protocol: `pytest tests/conformance --target binary`.
 
 The cases follow TensorFlow Serving's source; those of the fixture `embedded_only` are about what the embedded server does
 better on purpose.
@@ -14,7 +14,7 @@ import grpc
 import pytest
 from conformance_targets import EMBEDDED, ENGINES, Asked, opened, require_here
 
-from serving.settings import Batching, ServerSettings
+from bertline.serving.settings import Batching, ServerSettings
 
 Start = Callable[..., Asked]
 

@@ -12,7 +12,7 @@ import pytest
 from conformance_targets import assert_said, examples, refused, refused_http, until, values
 from tensorflow_serving.config import model_server_config_pb2
 
-from serving.settings import Batching
+from bertline.serving.settings import Batching
 
 AN_HOUR = 3600 * 1_000_000
 

@@ -10,7 +10,7 @@ from grpc_health.v1 import health_pb2
 from tensorflow_serving.apis import inference_pb2, predict_pb2, prediction_log_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
-import serving.settings
+import bertline.serving.settings
 
 METRICS = "/monitoring/prometheus/metrics"
 SERIES = re.compile(r"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(?P<labels>.*)\})? (?P<value>[0-9.e+-]+|\+?Inf|NaN)")
@@ -243,7 +243,7 @@ def test_a_warm_up_file_that_is_no_tfrecord_fails_the_version(start, base, count
 @pytest.mark.usefixtures("embedded_only")
 def test_a_message_beyond_the_limit_is_refused(start, base, counting):
     put(counting, base, 1)
-    server = start(one_model("m", base), limits=serving.settings.Limits(message_bytes=10_000))
+    server = start(one_model("m", base), limits=bertline.serving.settings.Limits(message_bytes=10_000))
     refused(lambda: server.predict("m", {"x": [1.0] * 10_000}), "RESOURCE_EXHAUSTED", "…")
     assert server.post("m:predict", {"instances": [1.0] * 10_000}).status == 413
     assert times_asked(server) == 1

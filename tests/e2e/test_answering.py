@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from lines import ALONE, Line
 from squad_reference import official_scores
 
-from pipeline.cli import main
-from serving.contract import read_card
+from bertline.pipeline.cli import main
+from bertline.serving.contract import read_card
 
 pytestmark = pytest.mark.full
 

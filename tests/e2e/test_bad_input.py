@@ -106,7 +106,7 @@ def test_nan_labels_and_empty_texts_are_told_by_place(line):
 
 
 def test_a_fault_of_ours_points_to_the_log(line, monkeypatch):
-    from pipeline import engine
+    from bertline.pipeline.orchestration import runner as engine
 
     def fail(*_):
         raise ZeroDivisionError("deep inside")

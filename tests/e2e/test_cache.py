@@ -10,8 +10,8 @@ from lines import Line, make_rows, write_config, write_csv
 from ml_metadata.metadata_store import metadata_store
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from components.steps import Step
-from pipeline.errors import BertlineError
+from bertline.components.steps import Step
+from bertline.pipeline.core.errors import BertlineError
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_three_runs(line):
 def test_an_unchanged_run_needs_neither_tensorflow_nor_tfx_nor_beam(line):
     script = """
 import sys
-from pipeline.cli import main
+from bertline.pipeline.cli import main
 try:
     main()
 finally:
@@ -182,7 +182,7 @@ def test_a_model_that_is_not_served_well_is_refused_until_it_is(line):
 
 def test_the_file_for_tfxs_own_command_runs_the_same_line(line, monkeypatch):
     """In this process; `tfx` itself is given it in test_tfx_cli.py."""
-    from pipeline import local_runner
+    from bertline.pipeline.orchestration import local_runner
 
     write_config(line.folder)
     assert line.run().exit_code == 0

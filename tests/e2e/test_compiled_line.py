@@ -10,8 +10,8 @@ import tensorflow as tf
 from click.testing import CliRunner
 from spec_executor import Engine, read_spec
 
-from pipeline.cli import main
-from pipeline.storage import CACHE_VARIABLE
+from bertline.pipeline.cli import main
+from bertline.pipeline.core.storage import CACHE_VARIABLE
 
 pytestmark = pytest.mark.full
 

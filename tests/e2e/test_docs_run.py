@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from documents import ROOT, Block, blocks, commands, name_of, pages_that_run
 
-from serving.client import Client, ServingError
-from serving.ports import free_ports
+from bertline.serving.client.sync import Client, ServingError
+from bertline.serving.launch.ports import free_ports
 
 pytestmark = pytest.mark.full
 

@@ -37,7 +37,7 @@ def ran(tmp_path_factory):
     environment = {**os.environ, "PYTHONPATH": str(foreign.install(folder / "installed"))}
 
     def bertline(*arguments):
-        command = [sys.executable, "-m", "pipeline.cli", *arguments]
+        command = [sys.executable, "-m", "bertline.pipeline.cli", *arguments]
         done = subprocess.run(command, cwd=folder, env=environment, text=True, capture_output=True, timeout=600)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

@@ -14,10 +14,10 @@ from mlflow.tracking import MlflowClient
 from pages import Read, assert_accessible, assert_self_contained
 from sklearn import metrics as sklearn_metrics
 
-from components.encoder_run import find_pushing_run
-from components.serve_check import read_samples
-from pipeline.cli import main
-from serving.contract import read_card
+from bertline.components.serve_check.executor import read_samples
+from bertline.components.tracking.encoder_run import find_pushing_run
+from bertline.pipeline.cli import main
+from bertline.serving.contract import read_card
 
 
 @pytest.fixture(scope="module")

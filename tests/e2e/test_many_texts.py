@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 from lines import make_rows, write_csv
 
-from pipeline.cli import main
+from bertline.pipeline.cli import main
 
 
 def ask(line, *arguments, stdin=None):
@@ -22,7 +22,7 @@ def rows():
 @pytest.fixture(scope="module")
 def alone(finished_line, rows):
     """What the model says of each row when it is asked about that one only."""
-    from pipeline.predict import find
+    from bertline.pipeline.inference.predictor import find
 
     model = find(None, str(finished_line.workspace)).load()
     return [model.ask([{"text": row["text"].encode()}])[0] for row in rows]

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from lines import ALONE, Line, write_config, write_csv
 from scipy import stats
 
-from models.ranks import ranks, reciprocal_rank
-from pipeline.cli import main
+from bertline.models.metrics.retrieval import ranks, reciprocal_rank
+from bertline.pipeline.cli import main
 
 pytestmark = pytest.mark.full
 

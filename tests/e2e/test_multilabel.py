@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from lines import ALONE, Line, write_config
 from sklearn.metrics import accuracy_score, f1_score
 
-from pipeline.cli import main
+from bertline.pipeline.cli import main
 
 pytestmark = pytest.mark.full
 

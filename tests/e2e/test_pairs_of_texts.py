@@ -12,7 +12,7 @@ import tensorflow_text  # noqa: F401
 from click.testing import CliRunner
 from lines import ALONE, Line, write_config, write_csv
 
-from pipeline.cli import main
+from bertline.pipeline.cli import main
 
 pytestmark = pytest.mark.full
 

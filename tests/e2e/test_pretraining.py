@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from lines import UNSERVED, Line
 from mlflow.tracking import MlflowClient
 
-from models.checkpoints import load_encoder, load_heads
-from pipeline.cli import main
+from bertline.models.checkpoints import load_encoder, load_heads
+from bertline.pipeline.cli import main
 
 pytestmark = pytest.mark.full
 

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from lines import Line
 from mlflow.tracking import MlflowClient
 
-from components.publish import model_digest, pushed_versions
-from pipeline.cli import main
-from pipeline.prune import Request, prune
+from bertline.components.pusher.executor import model_digest, pushed_versions
+from bertline.pipeline.cli import main
+from bertline.pipeline.prune.heads import Request, prune
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import random
 import pytest
 from lines import Line, write_config, write_csv
 
-pytestmark = pytest.mark.full  # its parts are in tests/component/test_fallback.py
+pytestmark = pytest.mark.full  # its parts are in tests/integration/components/test_fallback.py
 
 SIGNS = {"坏": ("无聊", "难看", "失望"), "好": ("精彩", "好看", "感人")}
 OTHERS = "这部电影的故事和演员让人觉得非常结局音乐画面导演"

@@ -15,7 +15,7 @@ from mlflow.tracking import MlflowClient
 from scipy import stats
 from sklearn.metrics import mean_squared_error
 
-from pipeline.cli import main
+from bertline.pipeline.cli import main
 
 pytestmark = pytest.mark.full
 

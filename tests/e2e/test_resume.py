@@ -29,7 +29,15 @@ def test_a_killed_training_resumes_and_reaches_the_same_loss(tmp_path):
         training = {"epochs": 16, "checkpoint_steps": 20}
         write_config(tmp_path / name, training=training, evaluation={"thresholds": {"accuracy": 0.0}}, **UNSERVED)
     killed = lines["killed"]
-    command = [sys.executable, "-m", "pipeline.cli", "run", str(killed.config), "--workspace", str(killed.workspace)]
+    command = [
+        sys.executable,
+        "-m",
+        "bertline.pipeline.cli",
+        "run",
+        str(killed.config),
+        "--workspace",
+        str(killed.workspace),
+    ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     checkpoints = killed.workspace / "pipelines" / "tiny" / "checkpoints"
     while process.poll() is None and not list(checkpoints.glob("*/step-*.safetensors")):

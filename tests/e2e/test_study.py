@@ -8,10 +8,10 @@ import pytest
 from lines import Line, write_config
 from mlflow.tracking import MlflowClient
 
-from components import events
-from components.publish import model_digest
-from pipeline.errors import TrainingDivergedError
-from pipeline.study import Study
+from bertline.components.pusher.executor import model_digest
+from bertline.pipeline.core import events
+from bertline.pipeline.core.errors import TrainingDivergedError
+from bertline.pipeline.studies.study import Study
 
 pytestmark = pytest.mark.full
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from lines import UNSERVED, Line, write_config
 from mlflow.tracking import MlflowClient
 
-from pipeline.cli import main
+from bertline.pipeline.cli import main
 
 # A name is a person's or a place's: it takes the first word of the sentence to tell. Who sees the names alone is right in
 # every second one.
@@ -123,7 +123,7 @@ assert all(len(value) == 5 for value in given.values())
 rows = [[[given["types"][row, n].decode(), given["entities"][row, n].decode(), int(given["starts"][row, n]),
           int(given["ends"][row, n]), float(given["probabilities"][row, n])] for n in range(given["count"][row])]
         for row in range(5)]
-ours = [name for name in sys.modules if name.split(".")[0] in ("models", "components", "pipeline", "serving", "keras")]
+ours = [name for name in sys.modules if name.split(".")[0] in ("bertline", "keras")]
 print(json.dumps([rows, ours]))
 """
 

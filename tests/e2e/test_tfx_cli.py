@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.fingerprints import ROOT
+from bertline.pipeline.orchestration.fingerprints import ROOT as PACKAGE
 
 pytestmark = pytest.mark.full
 
@@ -29,7 +29,14 @@ def test_create_and_run_by_tfx(finished_line, tmp_path):
         return done.stdout + done.stderr
 
     runs_before = finished_line.summary["mlflow_run_id"]
-    created = tfx("pipeline", "create", "--engine", "local", "--pipeline_path", str(ROOT / "pipeline" / "local_runner.py"))
+    created = tfx(
+        "pipeline",
+        "create",
+        "--engine",
+        "local",
+        "--pipeline_path",
+        str(PACKAGE.parent / "pipeline" / "orchestration" / "local_runner.py"),
+    )
     assert 'Pipeline "tiny" created successfully' in created
     assert finished_line.summary["mlflow_run_id"] == runs_before  # creating runs nothing
     tfx("run", "create", "--engine", "local", "--pipeline_name", "tiny")

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from lines import Line
 from mlflow.tracking import MlflowClient
 
-from pipeline.cli import main
-from pipeline.config_source import PRESET_FOLDER
+from bertline.pipeline.cli import main
+from bertline.pipeline.settings.source import PRESET_FOLDER
 
 # Word by word, so that a few hundred sentences teach it; an article agrees with the word behind it.
 NOUNS = {

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from components.held_out.outcomes import Outcome
-from components.ingest.readers import Reader
-from components.ingest.records import BadRow, Row, bad_row
-from models import pooled
-from models.answer_kind import Answer, Given, Kind
-from models.extra_metrics import ExtraMetric
-from models.task import (
+from bertline.components.evaluator.predictions.outcomes import Outcome
+from bertline.components.ingest.readers.records import BadRow, Row, bad_row
+from bertline.components.ingest.readers.registry import Reader
+from bertline.models.heads import pooled
+from bertline.models.metrics.extra import ExtraMetric
+from bertline.models.responses.base import Answer, Given, Kind
+from bertline.models.tasks.base.task import (
     Configuration,
     Context,
     Evaluation,
@@ -34,7 +34,7 @@ from models.task import (
     Task,
     Tensors,
 )
-from pipeline.config import DataConfig
+from bertline.pipeline.config import DataConfig
 
 
 @dataclass(frozen=True)

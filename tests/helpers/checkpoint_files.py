@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from safetensors.numpy import save_file
 
 if TYPE_CHECKING:  # every unit test loads this file, through conftest.py; not all need TensorFlow
-    from models.encoder import Encoder
+    from bertline.models.encoders.bert.backbone import Encoder
 
 Arrays = dict[str, np.ndarray]
 
@@ -118,7 +118,7 @@ def write_config(folder: Path, name: str = "config.json", **changes: object) -> 
 
 def command(*arguments: object) -> Result:
     """`bertline checkpoint …`, in this process."""
-    from pipeline.cli import main
+    from bertline.pipeline.cli import main
 
     return CliRunner().invoke(main, ["checkpoint", *map(str, arguments)])
 

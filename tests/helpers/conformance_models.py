@@ -1,6 +1,6 @@
 """The models of the conformance suite, written in a moment; no server but a SavedModel's loader is needed.
 
-For a server of your own: `python tests/component/serving_conformance/conformance_models.py FOLDER` writes them with their
+For a server of your own: `python tests/helpers/conformance_models.py FOLDER` writes them with their
 models.config, to be served with --allow_version_labels_for_unavailable_models=true.
 """
 

@@ -33,9 +33,9 @@ from tensorflow_serving.apis import (
 )
 from tensorflow_serving.config import model_server_config_pb2
 
-from serving import launch
-from serving.embedded.server import Server
-from serving.settings import ServerSettings
+from bertline.serving.embedded.server import Server
+from bertline.serving.launch import launcher as launch
+from bertline.serving.settings import ServerSettings
 
 SECONDS = 60.0
 """So long anything may take before it has failed."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
-from models.encoder import Encoder, EncoderSize
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
 
 TINY = dict(vocab_size=30, layers=2, hidden=8, heads=2, intermediate=16, max_positions=12)
 TOKENS = np.array([[2, 7, 9, 3, 0], [2, 11, 3, 0, 0], [2, 5, 6, 7, 3]], np.int32)

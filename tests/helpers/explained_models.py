@@ -11,14 +11,14 @@ import tensorflow as tf
 from tiny_models import Tiny, labels_of, text_of
 from wordpiece import VOCAB, write_vocab
 
-from models.encoder import Encoder, EncoderSize
-from models.explaining.explainer import Explainer
-from models.explaining.exported import Explaining
-from models.explaining.request import Request, Texts
-from models.inputs import padded
-from models.task import Context, Task, expanded, get_task, kind_for
-from models.text import TextEncoder
-from pipeline.config import ModelConfig, TranslationConfig
+from bertline.models.data.batching import padded
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.models.explain.explainer import Explainer
+from bertline.models.explain.exported import Explaining
+from bertline.models.explain.request import Request, Texts
+from bertline.models.tasks.base.task import Context, Task, expanded, get_task, kind_for
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.pipeline.config import ModelConfig, TranslationConfig
 
 PAIR: Texts = {"text": "The café's naïve".encode(), "text_2": b"un abc"}
 ASKED: dict[str, Texts] = {

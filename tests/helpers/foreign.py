@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-SOURCE = Path(__file__).parent / "foreign_package" / "quantities.py"
+SOURCE = Path(__file__).parents[1] / "foreign_package" / "quantities.py"
 POINTS = """[bertline.tasks]
 quantity = quantities:TASK
 [bertline.readers]

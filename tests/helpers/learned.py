@@ -19,16 +19,16 @@ import tensorflow as tf
 from tiny_models import CLASSES, Tiny
 from wordpiece import VOCAB, write_vocab
 
-from components.trainer import make_model, phases_of
-from models import inputs
-from models.held_out import scorer
-from models.raw_examples import features_of, read_records
-from models.task import Context, Task, expanded, get_task
-from models.text import TextEncoder
-from models.training import train
-from pipeline.config import CHOICES, ModelConfig, PretrainingConfig, TextConfig, TrainingConfig
-from serving.exporting import export_whole
-from serving.samples import choose_rows
+from bertline.components.trainer.executor import make_model, phases_of
+from bertline.models.data import batching
+from bertline.models.data.example_parsing import features_of, read_records
+from bertline.models.tasks.base.task import Context, Task, expanded, get_task
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.models.training.epoch_metrics import scorer
+from bertline.models.training.loop import train
+from bertline.pipeline.config import CHOICES, ModelConfig, PretrainingConfig, TextConfig, TrainingConfig
+from bertline.serving.export.exporter import export_whole
+from bertline.serving.export.samples import choose_rows
 
 Row = dict[str, list[Any]]
 
@@ -181,14 +181,14 @@ def learn(name: str, folder: Path) -> None:
     (folder / "history.json").write_text(json.dumps(result.history))
 
 
-def _corpus(path: Path, task: Task, context: Context, training: bool) -> inputs.Corpus:
+def _corpus(path: Path, task: Task, context: Context, training: bool) -> batching.Corpus:
     features = features_of(tf.constant(read_records([str(path)])), task, context)
     found = expanded(task, features, context, training=True)
     ids = found.pop("token_ids")
     ragged = {name: value for name, value in found.items() if isinstance(value, tf.RaggedTensor)}
     dense = {name: value.numpy() for name, value in found.items() if name not in ragged}
     prepare = task.preprocessing.prepare(context, training) if task.preprocessing.prepare else None
-    return inputs.Corpus(
+    return batching.Corpus(
         ids.flat_values.numpy(), ids.row_splits.numpy(), dense, ragged, prepare=prepare, counted=task.objective.counted_key
     )
 

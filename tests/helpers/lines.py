@@ -93,7 +93,7 @@ class Line:
 
     def call(self, *arguments: str) -> Outcome:
         """Any command of `bertline` in this workspace, in this process."""
-        from pipeline.cli import main
+        from bertline.pipeline.cli import main
 
         with tempfile.TemporaryFile("w+") as printed:
             # The display writes to the file descriptor itself, past what CliRunner catches.
@@ -123,8 +123,8 @@ class Line:
 
     def rows_agree(self) -> bool:
         """Whether the metrics of the held-out rows that the Evaluator kept are those that it measured."""
-        from components.held_out.rows import HeldOutRows
-        from components.held_out.scores import scores
+        from bertline.components.evaluator.predictions.rows import HeldOutRows
+        from bertline.components.evaluator.predictions.scores import scores
 
         rows, measured = HeldOutRows.read(self.artifact("Evaluator", "evaluation")), dict(self.summary["metrics"])
         # Those of TFMA are added up in float32.

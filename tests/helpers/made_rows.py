@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import translations
 
-from components.held_out.rows import ID, Description, HeldOutRows, column_name
-from models.task import get_task
-from pipeline.config import CHOICES, task_names
+from bertline.components.evaluator.predictions.rows import ID, Description, HeldOutRows, column_name
+from bertline.models.tasks.base.task import get_task
+from bertline.pipeline.config import CHOICES, task_names
 
 CLASSES = ("bad", "fair", "good")
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")

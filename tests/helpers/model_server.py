@@ -18,7 +18,7 @@ if "--version" in sys.argv:
     sys.exit(0)
 
 import grpc
-from serving.config_files import read_batching, read_models, read_monitoring, read_tls
+from bertline.serving.launch.config_files import read_batching, read_models, read_monitoring, read_tls
 
 # The generated messages without the rest of TensorFlow: a package to import from whose __init__ is not run.
 tensorflow = types.ModuleType("tensorflow")

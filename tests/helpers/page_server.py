@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
-from serving.embedded.server import Server
-from serving.settings import ServerSettings, TryPage
+from bertline.serving.embedded.server import Server
+from bertline.serving.settings import ServerSettings, TryPage
 
-EXPLAINER = (sys.executable, "-m", "pipeline.explain.lines")
+EXPLAINER = (sys.executable, "-m", "bertline.pipeline.inference.explain.lines")
 
 
 class Served:

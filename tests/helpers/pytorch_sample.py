@@ -1,7 +1,7 @@
 """200 real texts, what PyTorch's BertModel made of them (a stored table), and what our encoder makes of them.
 
 The table names a text by its row in the sample data, so that it holds numbers and no text of others. It has a line of JSON
-for each text, or pair of texts; `python tests/pytorch_values.py` writes it.
+for each text, or pair of texts; `python tests/helpers/pytorch_values.py` writes it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import numpy as np
 import pandas as pd
 import tensorflow as tf
 
-from models.encoder import Encoder
-from models.packing import Tokens
-from models.text import TextEncoder
-from pipeline.config_file import load
+from bertline.models.encoders.bert.backbone import Encoder
+from bertline.models.tokenization.packing import Tokens
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.pipeline.settings.loader import load
 
 BOUND = 1e-4
-TABLE = Path(__file__).with_name("pytorch_values.jsonl")
+TABLE = Path(__file__).parents[1] / "data" / "pytorch_values.jsonl"
 MAX_TOKENS = 512
 CONFIG = load("reviews", [f"text.seq_len={MAX_TOKENS}"])
 # A RandomState, for its numbers are the same in every release of NumPy.

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 
-from pipeline.environment import prepare
+from bertline.pipeline.core.environment import prepare
 
 prepare()
 

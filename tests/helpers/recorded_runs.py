@@ -13,11 +13,11 @@ import pyarrow as pa
 from mlflow.entities import Metric, Param
 from mlflow.tracking import MlflowClient
 
-from components.held_out.rows import FILE_NAME, ID, SLICES, Description, HeldOutRows
-from components.held_out.scores import scores
-from components.verdict import Verdict
-from models.task import Metric as TaskMetric
-from models.task import Output
+from bertline.components.evaluator.predictions.rows import FILE_NAME, ID, SLICES, Description, HeldOutRows
+from bertline.components.evaluator.predictions.scores import scores
+from bertline.components.evaluator.verdict import Verdict
+from bertline.models.tasks.base.task import Metric as TaskMetric
+from bertline.models.tasks.base.task import Output
 
 PARAMS = {"name": "reviews", "task": "classification", "evaluation.thresholds.accuracy": "0.8", "training.epochs": "2"}
 BEGIN = 1_760_000_000_000  # milliseconds, of the first run

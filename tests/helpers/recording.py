@@ -9,14 +9,14 @@ from typing import Any
 
 from mlflow import MlflowClient
 
-from components import events
-from components.store import quiet
-from components.tracking.sync import send_all
-from components.tracking.tracker import Tracker
-from components.verdict import Verdict
-from models.training import EpochRecord, StepRecord
-from pipeline.config import Config
-from pipeline.config_file import load
+from bertline.components.evaluator.verdict import Verdict
+from bertline.components.tracking.backend.store import quiet
+from bertline.components.tracking.sync import send_all
+from bertline.components.tracking.tracker import Tracker
+from bertline.models.training.loop import EpochRecord, StepRecord
+from bertline.pipeline.config import Config
+from bertline.pipeline.core import events
+from bertline.pipeline.settings.loader import load
 
 VERDICT = Verdict(
     blessed=True,

@@ -11,10 +11,10 @@ from made_rows import TASKS, random_rows
 from pages import HOSTILE
 from recorded_runs import Record, answers, falling, judged
 
-from components.held_out.rows import HeldOutRows
-from components.held_out.scores import scores
-from components.sight.data import look
-from components.verdict import Verdict
+from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.evaluator.predictions.scores import scores
+from bertline.components.evaluator.verdict import Verdict
+from bertline.components.reports.data import look
 
 SPLITS = {"train": reviews(300, texts={0: HOSTILE, 1: HOSTILE}), "eval": reviews(200, seed=1)}
 JUDGEMENT = {

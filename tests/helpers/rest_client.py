@@ -11,9 +11,9 @@ from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import predict_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
-from serving.embedded.errors import Call
-from serving.embedded.rest import Door
-from serving.settings import Limits, ServerSettings
+from bertline.serving.embedded.errors import Call
+from bertline.serving.embedded.rest.server import Door
+from bertline.serving.settings import Limits, ServerSettings
 
 PREDICT = "/v1/models/m:predict"
 SETTINGS = ServerSettings(models=model_server_config_pb2.ModelServerConfig(), rest_api_port=0)

@@ -5,10 +5,10 @@ from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import model_pb2, predict_pb2
 
-from serving.embedded.errors import RequestError
-from serving.embedded.rest_json import predict_request
-from serving.embedded.rest_replies import predict_reply
-from serving.settings import Limits
+from bertline.serving.embedded.errors import RequestError
+from bertline.serving.embedded.rest.replies import predict_reply
+from bertline.serving.embedded.rest.requests import predict_request
+from bertline.serving.settings import Limits
 
 LIMITS = Limits()
 SPEC = model_pb2.ModelSpec(name="m")

@@ -19,9 +19,9 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from serving.config_files import one_model
-from serving.embedded.server import Server
-from serving.settings import ServerSettings
+from bertline.serving.embedded.server import Server
+from bertline.serving.launch.config_files import one_model
+from bertline.serving.settings import ServerSettings
 
 PATIENCE = 120.0
 """Seconds that a request may take here, on whatever machine."""

@@ -19,7 +19,7 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from serving.client import AsyncClient, Client
+from bertline.serving.client.sync import AsyncClient, Client
 
 MODEL = "loud"
 FULL = "The batch scheduling queue to which this task was submitted is full"

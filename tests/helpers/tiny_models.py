@@ -10,11 +10,11 @@ from typing import NamedTuple
 from shared import process_folder
 from wordpiece import VOCAB, write_vocab
 
-from models.encoder import Encoder, EncoderSize
-from models.task import Context, get_task
-from models.text import TextEncoder
-from pipeline.config import CHOICES, ModelConfig, TextConfig
-from serving.signatures import ServedModel, export
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.models.tasks.base.task import Context, get_task
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.pipeline.config import CHOICES, ModelConfig, TextConfig
+from bertline.serving.export.saved_model import ServedModel, export
 
 CLASSES = ("bad", "good", "très bon")
 TAGS = ("O", "B-PER", "I-PER")

@@ -13,11 +13,11 @@ from shared import process_folder
 from tiny_models import CLASSES, TAGS
 from wordpiece import VOCAB, write_vocab
 
-from models.encoder import Encoder, EncoderSize
-from models.task import Context, get_task
-from models.text import TextEncoder
-from pipeline.config import CHOICES, PretrainingConfig, TextConfig
-from serving.exporting import export_whole
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.models.tasks.base.task import Context, get_task
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.pipeline.config import CHOICES, PretrainingConfig, TextConfig
+from bertline.serving.export.exporter import export_whole
 
 SIZE = EncoderSize(vocab_size=len(VOCAB), layers=2, hidden=16, heads=4, intermediate=24, max_positions=96)
 TEXTS = {

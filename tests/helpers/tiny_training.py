@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from models.encoder import Encoder, EncoderSize
-from models.inputs import Corpus
-from models.task import Context, get_task
-from pipeline.config import TrainingConfig
+from bertline.models.data.batching import Corpus
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.models.tasks.base.task import Context, get_task
+from bertline.pipeline.config import TrainingConfig
 
 TASK = get_task("classification")
 CONTEXT = Context(None, ("no", "yes"))

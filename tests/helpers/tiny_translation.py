@@ -10,13 +10,13 @@ from typing import Any
 import tensorflow as tf
 from wordpiece import write_vocab
 
-from models.inputs import Corpus
-from models.seq2seq import Seq2Seq
-from models.seq2seq_size import Seq2SeqSize
-from models.task import Context, get_task
-from models.text import TextEncoder
-from models.vocabulary import SPECIAL_PIECES
-from pipeline.config import TrainingConfig, TranslationConfig
+from bertline.models.data.batching import Corpus
+from bertline.models.seq2seq.config import Seq2SeqSize
+from bertline.models.seq2seq.model import Seq2Seq
+from bertline.models.tasks.base.task import Context, get_task
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.models.tokenization.vocabulary import SPECIAL_PIECES
+from bertline.pipeline.config import TrainingConfig, TranslationConfig
 
 TASK = get_task("translation")
 LETTERS = "abcdefghijklmno"

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from serving.ports import free_ports
+from bertline.serving.launch.ports import free_ports
 
 
 class TrackingServer:

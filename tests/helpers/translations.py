@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from models.task import get_task
-from serving.contract import write_card
+from bertline.models.tasks.base.task import get_task
+from bertline.serving.contract import write_card
 
 TASK = get_task("translation")
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import tensorflow as tf
 from hypothesis import strategies as st
 
-from models.text import TextEncoder
-from models.vocabulary import SPECIAL_PIECES
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.models.tokenization.vocabulary import SPECIAL_PIECES
 
 Origin = tuple[str, int]  # a character, and which one of the text it comes from
 
@@ -149,7 +149,9 @@ class Graphs:
 def known_differences(*reasons: str) -> set[int]:
     """Code points that are listed in `code_points_that_differ.txt` under these reasons."""
     found: dict[str, set[int]] = {}
-    for line in Path(__file__).with_name("code_points_that_differ.txt").read_text(encoding="utf-8").splitlines():
+    for line in (
+        (Path(__file__).parents[1] / "data" / "code_points_that_differ.txt").read_text(encoding="utf-8").splitlines()
+    ):
         if line and not line.startswith("#"):
             reason, ranges = line.split(": ")
             bounds = [part.partition("-") for part in ranges.split()]

@@ -13,9 +13,9 @@ from pytorch_sample import BOUND, CONFIG, Outputs, encode, look, pack, read_tabl
 from pytorch_values import load_bert, run, tokenize
 from safetensors.numpy import load_file
 
-from models.checkpoints import load_encoder
-from models.checkpoints.formats import find
-from models.checkpoints.opening import open_source
+from bertline.models.checkpoints import load_encoder
+from bertline.models.checkpoints.opening import open_source
+from bertline.pipeline.core.checkpoint_formats import find
 
 TINY = dict(
     vocab_size=60,

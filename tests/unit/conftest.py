@@ -17,5 +17,5 @@ def tensors() -> Arrays:
 
 def pytest_sessionfinish(session):
     if session.items and all(HERE in item.path.parents for item in session.items) and "tfx" in sys.modules:
-        print("\nA unit test imported tfx: move it to tests/component.")
+        print("\nA unit test imported tfx: move it to tests/integration.")
         session.exitstatus = 1

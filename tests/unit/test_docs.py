@@ -17,9 +17,9 @@ from click.testing import CliRunner
 from documents import ROOT, SITE, anchors, blocks, commands, links, name_of, pages, pages_that_run, prose
 from pydantic import BaseModel
 
-from pipeline.cli import main
-from pipeline.config import Config
-from pipeline.metric_names import metric_names
+from bertline.pipeline.cli import main
+from bertline.pipeline.config import Config
+from bertline.pipeline.settings.metric_names import metric_names
 
 PAGES = pages()
 HANDBOOK = [page for page in PAGES if page.name not in ("CHANGELOG.md", "CONTRIBUTING.md")]

@@ -5,7 +5,7 @@ import importlib.util
 from click.testing import CliRunner
 from documents import SITE
 
-from pipeline.cli import main
+from bertline.pipeline.cli import main
 
 spec = importlib.util.spec_from_file_location("generate", SITE / "generate.py")
 generate = importlib.util.module_from_spec(spec)

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from components.baselines.data import Given
-from components.baselines.features import Rarity, words
-from components.baselines.scoring import Baseline, of_predictions
-from pipeline.config import TEXT_KEYS
+from bertline.components.baselines.data import Given
+from bertline.components.baselines.features import Rarity, words
+from bertline.components.baselines.scores import Baseline, of_predictions
+from bertline.pipeline.config import TEXT_KEYS
 
 _AROUND = 12
 """Words to either side that count, the less the farther away."""

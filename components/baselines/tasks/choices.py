@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from components.baselines.data import Given
-from components.baselines.features import Rarity, words
-from components.baselines.scoring import Baseline, of_predictions
-from pipeline.config import CHOICES
+from bertline.components.baselines.data import Given
+from bertline.components.baselines.features import Rarity, words
+from bertline.components.baselines.scores import Baseline, of_predictions
+from bertline.pipeline.config import CHOICES
 
 
 def choice(given: Given) -> Iterator[Baseline]:

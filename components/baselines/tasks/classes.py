@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from components.baselines.data import Given, class_ids, flagged, labelled
-from components.baselines.linear import Logistic, shares_of_classes, tables
-from components.baselines.scoring import Baseline, of_predictions
+from bertline.components.baselines.data import Given, class_ids, flagged, labelled
+from bertline.components.baselines.linear import Logistic, shares_of_classes, tables
+from bertline.components.baselines.scores import Baseline, of_predictions
 
 
 def classification(given: Given) -> Iterator[Baseline]:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from components.baselines.data import Given
-from components.baselines.features import tf_idf
-from components.baselines.scoring import Baseline
-from models.ranks import ranks
-from models.score_families import FAMILIES
-from pipeline.config import TEXT_KEYS
+from bertline.components.baselines.data import Given
+from bertline.components.baselines.features import tf_idf
+from bertline.components.baselines.scores import Baseline
+from bertline.models.metrics.accumulators import FAMILIES
+from bertline.models.metrics.retrieval import ranks
+from bertline.pipeline.config import TEXT_KEYS
 
 
 def matching(given: Given) -> Iterator[Baseline]:

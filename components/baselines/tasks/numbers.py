@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from components.baselines.data import Given, numbered
-from components.baselines.linear import predicted_numbers
-from components.baselines.scoring import Baseline, of_predictions
+from bertline.components.baselines.data import Given, numbered
+from bertline.components.baselines.linear import predicted_numbers
+from bertline.components.baselines.scores import Baseline, of_predictions
 
 
 def numbers(given: Given) -> Iterator[Baseline]:

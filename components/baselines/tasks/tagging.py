@@ -6,9 +6,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from components.baselines.data import Given
-from components.baselines.scoring import Baseline, of_predictions
-from models.tags import OUTSIDE
+from bertline.components.baselines.data import Given
+from bertline.components.baselines.scores import Baseline, of_predictions
+from bertline.models.data.tag_schemes import OUTSIDE
 
 
 def tagging(given: Given) -> Iterator[Baseline]:

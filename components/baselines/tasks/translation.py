@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from components.baselines.data import Given
-from components.baselines.scoring import Baseline, of_predictions
-from pipeline.config import TEXT_KEYS
+from bertline.components.baselines.data import Given
+from bertline.components.baselines.scores import Baseline, of_predictions
+from bertline.pipeline.config import TEXT_KEYS
 
 
 def translation(given: Given) -> Iterator[Baseline]:

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from components.held_out.curves import calibration
-from components.held_out.rows import HeldOutRows
-from models.decision import CONFIDENCE, EVEN, TEMPERATURE, THRESHOLD, Decision
-from models.task import get_task
-from models.tuning import (
+from bertline.components.evaluator.predictions.curves import calibration
+from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.models.decisions.decision import CONFIDENCE, EVEN, TEMPERATURE, THRESHOLD, Decision
+from bertline.models.decisions.tuning import (
     FEWEST_ANSWERS,
     answers_of,
     best_abstention,
@@ -26,7 +25,8 @@ from models.tuning import (
     tempered,
     tried_threshold,
 )
-from pipeline.config import DecisionConfig
+from bertline.models.tasks.base.task import get_task
+from bertline.pipeline.config import DecisionConfig
 
 _UNFIT = "no temperature fits the evaluation examples, as where every prediction is right"
 

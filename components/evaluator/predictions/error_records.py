@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from components.held_out.outcomes import Mistake, worst
-from components.held_out.rows import HeldOutRows
+from bertline.components.evaluator.predictions.outcomes import Mistake, worst
+from bertline.components.evaluator.predictions.rows import HeldOutRows
 
 MOST_ROWS = 50
 MOST_CHARACTERS = 500

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from components.arrow import pa
-from components.held_out.rows import ID, Description, HeldOutRows, as_column, column_name
-from models.decision import LIKELIEST, Decision
-from models.task import Task
+from bertline.components.evaluator.predictions.rows import ID, Description, HeldOutRows, as_column, column_name
+from bertline.models.decisions.decision import LIKELIEST, Decision
+from bertline.models.tasks.base.task import Task
+from bertline.pipeline.core.arrow import pa
 
 
 def asked_rows(

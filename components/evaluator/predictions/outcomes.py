@@ -7,16 +7,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from components.held_out.rows import HeldOutRows, Texts, shared
-from models import answer_scores, tags
-from models.decision import NONE
-from models.ranks import ranks
-from models.score_families import FAMILIES
-from models.scores import entity_score, places_in_order
-from models.task import get_task
-from models.translation_scores import sentence_chrf
-from pipeline.config import CHOICES, TEXT_KEYS
-from pipeline.errors import BertlineError
+from bertline.components.evaluator.predictions.rows import HeldOutRows, Texts, shared
+from bertline.models.data import tag_schemes
+from bertline.models.decisions.decision import NONE
+from bertline.models.metrics import squad as answer_scores
+from bertline.models.metrics.accumulators import FAMILIES
+from bertline.models.metrics.retrieval import ranks
+from bertline.models.metrics.scores import entity_score, places_in_order
+from bertline.models.metrics.translation import sentence_chrf
+from bertline.models.tasks.base.task import get_task
+from bertline.pipeline.config import CHOICES, TEXT_KEYS
+from bertline.pipeline.core.errors import BertlineError
 
 _NOTHING = "(nothing)"
 _CHUNK = 1024
@@ -165,7 +166,7 @@ def of_entities(rows: HeldOutRows) -> Iterable[Outcome]:
     f1 = entity_score("f1")
 
     def listed(ids: np.ndarray, words: Sequence[str]) -> str:
-        found = tags.entities([names[tag] if tag >= 0 else tags.OUTSIDE for tag in ids])
+        found = tag_schemes.entities([names[tag] if tag >= 0 else tag_schemes.OUTSIDE for tag in ids])
         return "; ".join(f"{one.type} {' '.join(words[one.begin : one.end])}".strip() for one in found) or _NOTHING
 
     for label, answer, texts in zip(rows.label(), rows.prediction(), rows.texts, strict=True):

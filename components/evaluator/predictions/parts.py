@@ -9,8 +9,8 @@ from itertools import islice
 
 import numpy as np
 
-from components.arrow import pa, pq
-from components.held_out.rows import ID, ROWS_IN_GROUP, Description
+from bertline.components.evaluator.predictions.rows import ID, ROWS_IN_GROUP, Description
+from bertline.pipeline.core.arrow import pa, pq
 
 _BYTES_AT_ONCE = 64 << 20
 """Parts larger than this are sorted piece by piece."""

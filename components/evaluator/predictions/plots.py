@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from components.held_out.curves import BINS, Curve, calibration, mean_curve, precision_recall, roc
-from components.held_out.decided import Examples, coverage_curve
-from components.held_out.rows import HeldOutRows
-from components.held_out.translation_plots import lengths_of_translations, scores_by_length
-from components.ingest.filters import count_words
-from components.plots import new_figure
-from models.task import get_task
+from bertline.components.evaluator.predictions.curves import BINS, Curve, calibration, mean_curve, precision_recall, roc
+from bertline.components.evaluator.predictions.decisions import Examples, coverage_curve
+from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.evaluator.predictions.translation_plots import lengths_of_translations, scores_by_length
+from bertline.components.ingest.filters import count_words
+from bertline.components.reports.plots import new_figure
+from bertline.models.tasks.base.task import get_task
 
 _MOST_LINES = 10
 """Classes that have a line each; of more, the mean is drawn."""

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from components.arrow import open_parquet, pa, pq
-from models.decision import LIKELIEST, Decision
-from models.task import Metric, Output, Raw, Task
-from pipeline.errors import BertlineError
+from bertline.models.decisions.decision import LIKELIEST, Decision
+from bertline.models.tasks.base.task import Metric, Output, Raw, Task
+from bertline.pipeline.core.arrow import open_parquet, pa, pq
+from bertline.pipeline.core.errors import BertlineError
 
 FILE_NAME = "rows.parquet"
 ROWS_IN_GROUP = 10_000

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from components.held_out.rows import HeldOutRows, shared
-from models.decision import Decision
-from models.ranks import ranks
-from models.score_families import families, family_of
-from models.scores import OF_CLASSES, Decisions, Entities
-from pipeline.errors import BertlineError
+from bertline.components.evaluator.predictions.rows import HeldOutRows, shared
+from bertline.models.decisions.decision import Decision
+from bertline.models.metrics.accumulators import families, family_of
+from bertline.models.metrics.retrieval import ranks
+from bertline.models.metrics.scores import OF_CLASSES, Decisions, Entities
+from bertline.pipeline.core.errors import BertlineError
 
 LEVEL = 0.95
 """Of intervals that are shown."""
@@ -135,7 +135,7 @@ def _sum(rows: HeldOutRows, output: str, of: str) -> Sum:
         return _mean(_MEANS[of](rows.label(output), rows.prediction(output), rows.description.decision), weights)
     if of not in _SUMS:
         raise BertlineError(
-            f"{of} cannot be computed from the kept evaluation examples; see components/held_out/scores.py."
+            f"{of} cannot be computed from the kept evaluation examples; see components/evaluator/predictions/scores.py."
         )
     # Our own scores count a row that has a weight, whatever it is.
     kept = np.flatnonzero(weights > 0)

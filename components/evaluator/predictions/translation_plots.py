@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from components.held_out.rows import HeldOutRows
-from components.plots import new_figure
-from models.translation_scores import OF_TRANSLATIONS, no_rows, statistics
+from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.reports.plots import new_figure
+from bertline.models.metrics.translation import OF_TRANSLATIONS, no_rows, statistics
 
 _MOST_GROUPS = 8
 _LEAST_ROWS = 20

@@ -18,13 +18,22 @@ from tensorflow_model_analysis import constants
 from tensorflow_model_analysis.evaluators.evaluator import Evaluator
 from tensorflow_model_analysis.extractors.predictions_extractor import PREDICTIONS_EXTRACTOR_STAGE_NAME
 
-from components.arrow import pa
-from components.held_out.parts import write_sorted
-from components.held_out.rows import FILE_NAME, ID, SLICES, Description, as_column, as_text, column_name, row_ids
-from components.verdict import slice_name
-from models.decision import LIKELIEST, Decision
-from models.task import Raw, Task, raw_features
-from pipeline.config import CHOICES
+from bertline.components.evaluator.predictions.parts import write_sorted
+from bertline.components.evaluator.predictions.rows import (
+    FILE_NAME,
+    ID,
+    SLICES,
+    Description,
+    as_column,
+    as_text,
+    column_name,
+    row_ids,
+)
+from bertline.components.evaluator.verdict import slice_name
+from bertline.models.decisions.decision import LIKELIEST, Decision
+from bertline.models.tasks.base.task import Raw, Task, raw_features
+from bertline.pipeline.config import CHOICES
+from bertline.pipeline.core.arrow import pa
 
 MOST_CHARACTERS = 2000
 """What is kept of a text: enough to see a mistake."""

@@ -10,11 +10,11 @@ import re
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from components.ingest.files import check_line, numbered_lines, open_text
-from components.ingest.records import COLUMNS, MAX_RECORD_CHARS, TOO_LONG, BadRow, Row, bad_row
-from models import tags
-from pipeline.config import DataConfig
-from pipeline.errors import BertlineError
+from bertline.components.ingest.files import check_line, numbered_lines, open_text
+from bertline.components.ingest.readers.records import COLUMNS, MAX_RECORD_CHARS, TOO_LONG, BadRow, Row, bad_row
+from bertline.models.data import tag_schemes
+from bertline.pipeline.config import DataConfig
+from bertline.pipeline.core.errors import BertlineError
 
 DOCUMENT = "-DOCSTART-"
 MISSING_TAG = "word without a tag"
@@ -32,7 +32,7 @@ class _Line(NamedTuple):
     @property
     def is_token(self) -> bool:
         """Whether the line can be nothing but a word with its tag."""
-        return _LEAST <= len(self.cells) <= _MOST and bool(self.cells[0]) and tags.parse(self.cells[-1]) is not None
+        return _LEAST <= len(self.cells) <= _MOST and bool(self.cells[0]) and tag_schemes.parse(self.cells[-1]) is not None
 
 
 def columns(path: str, data: DataConfig) -> list[str]:
@@ -110,7 +110,7 @@ def _word(path: str, line: _Line, width: int, size: int, data: DataConfig) -> st
         return bad(COLUMNS, f"{len(line.cells)} columns where {width} belong")
     if not word:
         return bad(COLUMNS, f"the tag {tag!r} has no word before it")
-    if reason := tags.problem([tag], "any"):
+    if reason := tag_schemes.problem([tag], "any"):
         return bad(NO_TAG, reason)
     if data.segment_numbers:
         numbered = _NUMBERED.fullmatch(word)

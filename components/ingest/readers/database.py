@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from components.ingest.records import BadRow, Row, make_row
-from pipeline.config import DataConfig
-from pipeline.config.databases import PASSWORD_VARIABLE
-from pipeline.errors import BertlineError
+from bertline.components.ingest.readers.records import BadRow, Row, make_row
+from bertline.pipeline.config import DataConfig
+from bertline.pipeline.config.databases import PASSWORD_VARIABLE
+from bertline.pipeline.core.errors import BertlineError
 
 LIKELY_BYTES = 64 << 20
 """What is taken for the size of a query's rows before they are read."""

@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from typing import NamedTuple, TextIO
 
-from components.ingest.files import check_line, format_of, numbered_lines, open_text
-from components.ingest.records import COLUMNS, MAX_RECORD_CHARS, QUOTES, TOO_LONG, BadRow, Row, bad_row
-from pipeline.config import DataConfig
-from pipeline.errors import BertlineError
+from bertline.components.ingest.files import check_line, format_of, numbered_lines, open_text
+from bertline.components.ingest.readers.records import COLUMNS, MAX_RECORD_CHARS, QUOTES, TOO_LONG, BadRow, Row, bad_row
+from bertline.pipeline.config import DataConfig
+from bertline.pipeline.core.errors import BertlineError
 
 # The csv module's own limit is one of the process and small; `_Lines` holds ours.
 csv.field_size_limit(max(csv.field_size_limit(), MAX_RECORD_CHARS + 1))

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from components.ingest.files import check_line, numbered_lines, open_text
-from components.ingest.records import MAX_RECORD_CHARS, TOO_LONG, BadRow, Row, bad_row
-from pipeline.config import DataConfig
+from bertline.components.ingest.files import check_line, numbered_lines, open_text
+from bertline.components.ingest.readers.records import MAX_RECORD_CHARS, TOO_LONG, BadRow, Row, bad_row
+from bertline.pipeline.config import DataConfig
 
 _TITLE = re.compile(r"\s*= [^=].* =\s*")
 _HEADING = re.compile(r"\s*(= ){2,}.*( =){2,}\s*")

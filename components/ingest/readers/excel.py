@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO
 from xml.etree.ElementTree import ParseError
 
-from components.ingest.files import nearest, open_bytes
-from components.ingest.records import BadRow, Row, as_raw, bad_row, make_row
-from pipeline.config import DataConfig
-from pipeline.errors import BertlineError
+from bertline.components.ingest.files import nearest, open_bytes
+from bertline.components.ingest.readers.records import BadRow, Row, as_raw, bad_row, make_row
+from bertline.pipeline.config import DataConfig
+from bertline.pipeline.core.errors import BertlineError
 
 ERROR = "an error of Excel's"
 MAX_UNPACKED = 2 << 30

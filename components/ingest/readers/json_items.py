@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TextIO
 
-from pipeline.errors import BertlineError
+from bertline.pipeline.core.errors import BertlineError
 
 _CHUNK = 1 << 16
 _LONGEST_WORD = len("-Infinity")

@@ -7,10 +7,10 @@ import json
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from components.ingest.files import check_line, numbered_lines, open_text
-from components.ingest.records import JSON, MAX_RECORD_CHARS, TOO_LONG, BadRow, Row, bad_row, make_row
-from pipeline.config import DataConfig
-from pipeline.errors import BertlineError
+from bertline.components.ingest.files import check_line, numbered_lines, open_text
+from bertline.components.ingest.readers.records import JSON, MAX_RECORD_CHARS, TOO_LONG, BadRow, Row, bad_row, make_row
+from bertline.pipeline.config import DataConfig
+from bertline.pipeline.core.errors import BertlineError
 
 _LOOKED_AT = 100
 _NAMES = {list: "a list", str: "a string", bool: "a boolean", type(None): "null"}

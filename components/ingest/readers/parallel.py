@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from itertools import zip_longest
 
-from components.ingest.files import check_line, numbered_lines, open_text, partner_of, readable
-from components.ingest.records import MAX_RECORD_CHARS, TOO_LONG, BadRow, Row, bad_row
-from pipeline.config import DataConfig
-from pipeline.errors import BertlineError
+from bertline.components.ingest.files import check_line, numbered_lines, open_text, partner_of, readable
+from bertline.components.ingest.readers.records import MAX_RECORD_CHARS, TOO_LONG, BadRow, Row, bad_row
+from bertline.pipeline.config import DataConfig
+from bertline.pipeline.core.errors import BertlineError
 
 
 def columns(path: str, data: DataConfig) -> list[str]:

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
-from components.ingest.files import open_bytes
-from components.ingest.records import BadRow, Row, make_row
-from pipeline.config import DataConfig
+from bertline.components.ingest.files import open_bytes
+from bertline.components.ingest.readers.records import BadRow, Row, make_row
+from bertline.pipeline.config import DataConfig
 
 if TYPE_CHECKING:
-    from components.arrow import pa
+    from bertline.pipeline.core.arrow import pa
 
 _BATCH_ROWS = 1024
 
 
 def columns(path: str, data: DataConfig) -> list[str]:
-    from components.arrow import open_parquet
+    from bertline.pipeline.core.arrow import open_parquet
 
     with open_bytes(path) as stream:
         return list(open_parquet(stream, path).schema_arrow.names)
 
 
 def read(path: str, data: DataConfig, columns: Collection[str] | None = None) -> Iterator[Row | BadRow]:
-    from components.arrow import open_parquet, pa, unreadable
+    from bertline.pipeline.core.arrow import open_parquet, pa, unreadable
 
     number = 0
     try:

@@ -5,24 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from components.ingest import (
-    conll,
-    database,
-    delimited,
-    doccano,
-    documents,
-    excel,
-    jsonl,
-    label_studio,
-    parallel,
-    parquet,
-    prodigy,
-    squad,
-)
-from components.ingest.files import InputFile, find_files, nearest, readable
-from components.ingest.records import UNREADABLE, BadRow, Row, bad_row
-from pipeline.config import DataConfig, plugins
-from pipeline.errors import BertlineError
+from bertline.components.ingest.files import InputFile, find_files, nearest, readable
+from bertline.components.ingest.readers import conll, database, delimited, documents, excel, jsonl, parallel, parquet, squad
+from bertline.components.ingest.readers.annotations import doccano, label_studio, prodigy
+from bertline.components.ingest.readers.records import UNREADABLE, BadRow, Row, bad_row
+from bertline.pipeline.config import DataConfig
+from bertline.pipeline.core import plugins
+from bertline.pipeline.core.errors import BertlineError
 
 
 class Reader(NamedTuple):

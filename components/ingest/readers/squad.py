@@ -9,10 +9,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from components.ingest.files import open_text
-from components.ingest.json_items import ItemReader
-from components.ingest.records import MAX_RECORD_CHARS, UNUSABLE, BadRow, Row, Values, as_raw, bad_row, find_unusable
-from pipeline.config import DataConfig
+from bertline.components.ingest.files import open_text
+from bertline.components.ingest.readers.json_items import ItemReader
+from bertline.components.ingest.readers.records import (
+    MAX_RECORD_CHARS,
+    UNUSABLE,
+    BadRow,
+    Row,
+    Values,
+    as_raw,
+    bad_row,
+    find_unusable,
+)
+from bertline.pipeline.config import DataConfig
 
 MISFIT = "answer does not fit its text"
 MISSING = "missing field"

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from components.publish import Pushed, model_digest
-from components.tracking.journal import Operation
-from components.tracking.registry import CANDIDATE, CHAMPION
-from models.answer_kind import plain
-from models.kinds import ENCODER
-from models.task import kind_for
-from pipeline.config import Config
-from pipeline.storage import AnyPath, is_remote
-from serving.contract import folder_bytes, read_card
+from bertline.components.pusher.executor import Pushed, model_digest
+from bertline.components.tracking.backend.registry import CANDIDATE, CHAMPION
+from bertline.components.tracking.journal import Operation
+from bertline.models.kinds import ENCODER
+from bertline.models.responses.base import plain
+from bertline.models.tasks.base.task import kind_for
+from bertline.pipeline.config import Config
+from bertline.pipeline.core.storage import AnyPath, is_remote
+from bertline.serving.contract import folder_bytes, read_card
 
 
 def candidate(config: Config, folder: str | Path) -> Operation:
@@ -56,7 +56,7 @@ def _described(name: str, folder: AnyPath, digest: str, aliases: Sequence[str]) 
 
 def _sample(folder: Path) -> dict[str, Any]:
     """A request that the model brings along, and its answer as a caller of the registered model gets it."""
-    from components.serve_check import read_samples
+    from bertline.components.serve_check.executor import read_samples
 
     samples = read_samples(folder)
     if not samples:

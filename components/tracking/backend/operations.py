@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from components.store import make_ready, only_once, quiet
-from components.timeline import timeline
-from components.tracking import files, registry
-from components.tracking.drawings import Drawings
-from components.tracking.journal import NOTHING, Journal, Operation, State, journals, link_or_copy
-from components.tracking.names import valid_name
-from components.tracking.words import status_of
+from bertline.components.reports.timeline import timeline
+from bertline.components.tracking import files
+from bertline.components.tracking.backend import registry
+from bertline.components.tracking.backend.names import valid_name
+from bertline.components.tracking.backend.redaction import status_of
+from bertline.components.tracking.backend.store import make_ready, only_once, quiet
+from bertline.components.tracking.drawings import Drawings
+from bertline.components.tracking.journal import NOTHING, Journal, Operation, State, journals, link_or_copy
 
 # A sender tries again by itself: it must not hang in one call for the minutes that MLflow would. One call is repeated once
 # at once, for an entry of several calls would hardly get through a network that loses many answers.

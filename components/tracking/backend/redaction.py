@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from typing import Any, TextIO
 
-from pipeline.config import without_password
+from bertline.pipeline.config import without_password
 
 _SECRETS = ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
 _WANTS_LOGIN = (401, 403)

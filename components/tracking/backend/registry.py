@@ -12,13 +12,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from components.store import only_once
-from components.tracking.journal import Operation
-from pipeline.config import CHOICES
+from bertline.components.tracking.backend.store import only_once
+from bertline.components.tracking.journal import Operation
+from bertline.pipeline.config import CHOICES
 
 CANDIDATE, CHAMPION = "candidate", "champion"
 POINTER = "pointer.json"
-_LOADER = "pipeline.pyfunc"
+_LOADER = "bertline.pipeline.pyfunc"
 
 
 def record(client: Any, model: Operation, experiment_id: str, run_id: str | None) -> None:

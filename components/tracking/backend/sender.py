@@ -22,13 +22,13 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from components.store import import_mlflow
-from components.tracking.files import load_plotting
-from components.tracking.journal import KILLED, Journal, Operation, State, journals, now
-from components.tracking.operations import Entry, Store, Unresolved, is_passing
-from components.tracking.process import LOG
-from components.tracking.words import Discreet, reason, without_secrets
-from pipeline.config import without_password
+from bertline.components.tracking.backend.operations import Entry, Store, Unresolved, is_passing
+from bertline.components.tracking.backend.redaction import Discreet, reason, without_secrets
+from bertline.components.tracking.backend.store import import_mlflow
+from bertline.components.tracking.files import load_plotting
+from bertline.components.tracking.journal import KILLED, Journal, Operation, State, journals, now
+from bertline.components.tracking.process import LOG
+from bertline.pipeline.config import without_password
 
 _LOCK = ".sender-lock"
 _EVERY_SECONDS = 1.0  # metrics of so long a time travel together

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from pipeline.config import without_password
-from pipeline.errors import BertlineError
+from bertline.pipeline.config import without_password
+from bertline.pipeline.core.errors import BertlineError
 
 _SERVERS = ("http:", "https:", "databricks")
 _RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"

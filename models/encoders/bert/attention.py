@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from models.encoder_parts import Parts
+from bertline.models.encoders.bert.layers import Parts
 
 # Next to any real score exp() of this is exactly 0, and a row without a single token still has finite states.
 MASKED = -1e9

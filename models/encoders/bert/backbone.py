@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from models.attention import Attention, attention_bias, first_of_each, tokens_in_blocks
-from models.encoder_parts import Dropout, Parts
-from models.encoder_size import ACTIVATIONS, EncoderSize
-from pipeline.errors import BertlineError
+from bertline.models.encoders.bert.attention import Attention, attention_bias, first_of_each, tokens_in_blocks
+from bertline.models.encoders.bert.config import ACTIVATIONS, EncoderSize
+from bertline.models.encoders.bert.layers import Dropout, Parts
+from bertline.pipeline.core.errors import BertlineError
 
 __all__ = ["ACTIVATIONS", "Dropout", "Encoder", "EncoderLayer", "EncoderSize", "Inspection"]  # what others build on
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import keras
 
-from pipeline.errors import BertlineError
+from bertline.pipeline.core.errors import BertlineError
 
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "gelu": partial(keras.activations.gelu, approximate=False),

@@ -14,8 +14,8 @@ def later(*modules: str, counts: bool = True) -> Any:
 
     Args:
       counts: whether the code of the modules counts for the cache keys of steps that import this one
-        (`pipeline/source_code.py` reads it here). What one step alone does by it, as its baselines, does not; it is in
-        the step's key by `Part.modules`.
+        (`pipeline/orchestration/source_code.py` reads it here). What one step alone does by it, as its baselines, does
+        not; it is in the step's key by `Part.modules`.
     """
     found = tuple(map(_Module, modules))
     return found if len(found) > 1 else found[0]

@@ -1,6 +1,6 @@
 """What a task consists of: a small value for each thing that it says.
 
-A field that is a function may be given as `later(…)` names it; see `models/later.py`.
+A field that is a function may be given as `later(…)` names it; see `models/tasks/base/later.py`.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from models.answer_kind import Kind
-from models.decision import Decision
-from models.later import Part
-from pipeline.config import TEXT_KEYS, DecisionConfig, PretrainingConfig, TranslationConfig
+from bertline.models.decisions.decision import Decision
+from bertline.models.responses.base import Kind
+from bertline.models.tasks.base.later import Part
+from bertline.pipeline.config import TEXT_KEYS, DecisionConfig, PretrainingConfig, TranslationConfig
 
 if TYPE_CHECKING:  # so that not every step that knows its task runs again when the code of these sections changes
-    from models.probing import Linearly
-    from models.task import Task
-    from pipeline.config import LabelKind, Long, ModelConfig, Pooling
+    from bertline.models.tasks.base.task import Task
+    from bertline.models.training.probing import Linearly
+    from bertline.pipeline.config import LabelKind, Long, ModelConfig, Pooling
 
 Tensors = dict[str, Any]
 
@@ -69,7 +69,7 @@ class Context:
     tuned: Mapping[str, float] = field(default_factory=dict)
     """What `Evaluation.tune` found; empty before the training is over."""
     places: bool = False
-    """Whether tokens of a request bring along where they come from, see `models/places.py`."""
+    """Whether tokens of a request bring along where they come from, see `models/tokenization/places.py`."""
 
     @property
     def decision(self) -> Decision:
@@ -102,7 +102,7 @@ class Preprocessing(Part):
     """(text columns) -> the same for a caller's texts, without targets."""
     long: tuple[Long, ...] = ("cut",)
     """How it may read a text that is longer than the encoder; none where it reads windows in any case. With `auto`, the
-    lengths of the training examples choose, see `models/long_texts.py`."""
+    lengths of the training examples choose, see `models/data/long_texts.py`."""
     expand: Callable[[Tensors, Context, bool], Tensors] | None = None
     """(features, context, training) -> the features of what the model reads, where one example is several, as windows over
     a long text are. In training each is then an example of its own. Otherwise `Serving.signature` and `Evaluation.measure`
@@ -131,8 +131,8 @@ class Model(Part):
     make_encoder: Callable[[ModelConfig, Context, int], Any] | None = None
     """(settings, context, seed) -> what `build` is given as encoder, where it is not BERT's."""
     linear_probe: Linearly | None = None
-    """How its head is learned alone, on the frozen encoder's vectors (`models/probing.py`); none of a task whose answer is
-    not one linear layer from one vector."""
+    """How its head is learned alone, on the frozen encoder's vectors (`models/training/probing.py`); none of a task whose
+    answer is not one linear layer from one vector."""
     heads: Callable[[Any], dict[str, Any]] | None = None
     """(model) -> its head's weights under Hugging Face's names, where the encoder itself is a result that others start
     from: it is then left beside the served model as a checkpoint, with these."""
@@ -183,7 +183,7 @@ class Metric:
     """One number of the evaluation: a metric of TFMA over an output, or a function of another metric."""
 
     tfma: str = ""
-    """A class of TFMA or Keras, or a score of `models/score_families.py`."""
+    """A class of TFMA or Keras, or a score of `models/metrics/accumulators.py`."""
     output: str = ""
     of: str = ""
     function: Callable[[float], float] | None = None
@@ -219,7 +219,7 @@ class Evaluation(Part):
     They become `Context.tuned`, and stand in the model's metadata."""
     outcomes: Callable[[Any], Iterable[Any]] | None = None
     """(the evaluation examples with the model's answers) -> of each what was expected and answered, in words, and how bad
-    that is (`components/held_out/outcomes.py`). Without it, mistakes are not shown."""
+    that is (`components/evaluator/predictions/outcomes.py`). Without it, mistakes are not shown."""
     plots: Callable[[Any], Mapping[str, Any]] | None = None
     """(the same) -> figures by the names of their files."""
     baselines: Callable[[Any], Iterator[Any]] | None = None
@@ -227,7 +227,7 @@ class Evaluation(Part):
 
 
 def _one_pass(model: Any, batch: Mapping[str, Any], context: Context) -> Any:
-    from models.precision import in_float32  # TensorFlow, which not everybody who reads of a task needs
+    from bertline.models.training.precision import in_float32  # TensorFlow, which not everybody who reads of a task needs
 
     return in_float32(model(batch, training=False))
 
@@ -279,10 +279,10 @@ def _heads_of_encoder(model: Any) -> dict[str, list[list[int]]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Inspection(Part):
-    """How a model is looked into to explain its answers, see `models/explaining`. By default it has BERT's encoder."""
+    """How a model is looked into to explain its answers, see `models/explain`. By default it has BERT's encoder."""
 
     target: Callable[[Any], list[Any]]
-    """(what was asked and answered) -> what of the answer is explained, see `models/explaining/targets.py`."""
+    """(what was asked and answered) -> what of the answer is explained, see `models/explain/targets.py`."""
     by_label: bool = True
     """Whether another answer than the given one can be asked for (`--label`)."""
     by_word: bool = False

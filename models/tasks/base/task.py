@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from models import extra_metrics
-from models.answer_kind import Kind
-from models.later import Part, changed
-from models.score_families import family_of
-from models.task_parts import (
+from bertline.models.metrics import extra as extra_metrics
+from bertline.models.metrics.accumulators import family_of
+from bertline.models.responses.base import Kind
+from bertline.models.tasks.base.later import Part, changed
+from bertline.models.tasks.base.parts import (
     LABELS,
     MISSING,
     Configuration,
@@ -30,11 +30,12 @@ from models.task_parts import (
     Signature,
     Tensors,
 )
-from pipeline.config import CHOICES, PretrainingConfig, own_tasks, plugins, task_names
-from pipeline.errors import BertlineError
+from bertline.pipeline.config import CHOICES, PretrainingConfig, own_tasks, task_names
+from bertline.pipeline.core import plugins
+from bertline.pipeline.core.errors import BertlineError
 
 if TYPE_CHECKING:  # so that not every step that knows its task runs again when the code of these sections changes
-    from pipeline.config import Pooling, TrainingConfig
+    from bertline.pipeline.config import Pooling, TrainingConfig
 
 __all__ = [
     "LABELS", "MISSING", "Configuration", "Context", "Evaluation", "Fallback", "Inspection", "Metric", "Model",
@@ -176,7 +177,7 @@ def is_task(name: object) -> bool:
 def get_task(name: str) -> Task:
     """The task of a name, ours or a registered one, with the metrics that other packages add."""
     if name in own_tasks() and name not in plugins.registered(plugins.TASKS):
-        return _with_extra_metrics(importlib.import_module(f"models.tasks.{name}").TASK)
+        return _with_extra_metrics(importlib.import_module(f"bertline.models.tasks.{name}").TASK)
     task: Task = plugins.load(plugins.TASKS, name, Task, own_tasks())
     if task.name != name:
         owner = plugins.owner(plugins.point_of(plugins.TASKS, name))

@@ -1,0 +1,1 @@
+"""What needs TensorFlow of each task."""

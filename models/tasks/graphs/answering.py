@@ -15,13 +15,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from models import packing
-from models.alignment import over_marks
-from models.answer_scores import best_threshold, f1
-from models.encoder import Encoder
-from models.inputs import padded
-from models.places import PLACES, places_of, tokens_of
-from models.spans import (
+from bertline.models.data.batching import padded
+from bertline.models.encoders.bert.backbone import Encoder
+from bertline.models.heads.spans import (
     NEVER,
     Span,
     best_answers,
@@ -31,7 +27,11 @@ from models.spans import (
     tokens_of_answer,
     with_none,
 )
-from models.task import Context, Task, Tensors
+from bertline.models.metrics.squad import best_threshold, f1
+from bertline.models.tasks.base.task import Context, Task, Tensors
+from bertline.models.tokenization import packing
+from bertline.models.tokenization.offsets import over_marks
+from bertline.models.tokenization.places import PLACES, places_of, tokens_of
 
 STEP = 128
 """Tokens from one window to the next."""

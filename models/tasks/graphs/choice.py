@@ -13,13 +13,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from models.attention import MASKED
-from models.encoder import Dropout, Encoder
-from models.packing import side_by_side
-from models.places import tokens_of
-from models.task import Context, Tensors
-from models.tasks.graphs import classification
-from pipeline.config import CHOICES
+from bertline.models.encoders.bert.attention import MASKED
+from bertline.models.encoders.bert.backbone import Dropout, Encoder
+from bertline.models.tasks.base.task import Context, Tensors
+from bertline.models.tasks.graphs import classification
+from bertline.models.tokenization.packing import side_by_side
+from bertline.models.tokenization.places import tokens_of
+from bertline.pipeline.config import CHOICES
 
 
 def features(columns: Mapping[str, Any], context: Context) -> Tensors:

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from models import bi_encoder
-from models.attention import MASKED
-from models.task import Context, Tensors
-from models.tasks.graphs import similarity
-from pipeline.config import TEXT_KEYS
+from bertline.models.encoders.bert.attention import MASKED
+from bertline.models.heads import bi_encoder
+from bertline.models.tasks.base.task import Context, Tensors
+from bertline.models.tasks.graphs import similarity
+from bertline.pipeline.config import TEXT_KEYS
 
 _BUCKETS = 2**31 - 1
 

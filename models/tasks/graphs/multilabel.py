@@ -7,9 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from models.deciding import calibrated, threshold_of
-from models.pooled import PooledHead, make_head, request
-from models.task import Context, Tensors
+from bertline.models.decisions.graph import calibrated, threshold_of
+from bertline.models.heads.pooled import PooledHead, make_head, request
+from bertline.models.tasks.base.task import Context, Tensors
 
 
 def features(columns: Mapping[str, Any], context: Context) -> Tensors:

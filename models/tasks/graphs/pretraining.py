@@ -9,22 +9,22 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from models.checkpoints.names import Weight
-from models.cross_entropy import cross_entropy
-from models.encoder import ACTIVATIONS, Encoder
-from models.masking import MaskingRules, mask_rows
-from models.places import tokens_of
-from models.task import Context, Tensors
-from models.tasks.graphs import classification
-from models.vocabulary import CONTINUATION, MASK
-from pipeline.config import PretrainingConfig
-from pipeline.errors import BertlineError
+from bertline.models.checkpoints.names import Weight
+from bertline.models.data.masking import MaskingRules, mask_rows
+from bertline.models.encoders.bert.backbone import ACTIVATIONS, Encoder
+from bertline.models.tasks.base.task import Context, Tensors
+from bertline.models.tasks.graphs import classification
+from bertline.models.tokenization.places import tokens_of
+from bertline.models.tokenization.vocabulary import CONTINUATION, MASK
+from bertline.models.training.losses import cross_entropy
+from bertline.pipeline.config import PretrainingConfig
+from bertline.pipeline.core.errors import BertlineError
 
 LABELS = ("next", "random")
 """Their ids are those of the original: 1 is a random second half."""
 PHASE = "phase"
 NUMBERS = ("token_ids", "segment_ids", "masked_positions", "masked_ids", PHASE)
-"""What an example of `components/pairs.py` has."""
+"""What an example of `components/sentence_pairs/component.py` has."""
 _SHOWN = 5
 _ASKED_WORDS = 100
 
@@ -45,7 +45,8 @@ def masking_rules(text: Any, settings: PretrainingConfig) -> MaskingRules:
 
 
 def features(columns: Mapping[str, Any], context: Context) -> Tensors:
-    """What `components/pairs.py` wrote: pairs, the masks that were drawn for them, and the phase that they are for."""
+    """What `components/sentence_pairs/component.py` wrote: pairs, the masks that were drawn for them, and the phase that
+    they are for."""
     numbers = {name: columns[name] for name in NUMBERS}
     return {
         **numbers,

@@ -8,8 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from models.pooled import PooledHead, make_head, request
-from models.task import Context, Tensors
+from bertline.models.heads.pooled import PooledHead, make_head, request
+from bertline.models.tasks.base.task import Context, Tensors
 
 
 def features(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:

@@ -8,8 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from models import bi_encoder
-from models.task import Context, Tensors
+from bertline.models.heads import bi_encoder
+from bertline.models.tasks.base.task import Context, Tensors
 
 SHARPNESS = 20.0
 """A cosine moves within so little that a difference of 0.05 has to count."""

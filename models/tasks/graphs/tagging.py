@@ -12,12 +12,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from models import crf, tags
-from models.encoder import Dropout, Encoder
-from models.packing import most_context
-from models.places import PLACES, places_of
-from models.task import Context, Tensors
-from models.tasks.graphs import classification
+from bertline.models.data import tag_schemes
+from bertline.models.encoders.bert.backbone import Dropout, Encoder
+from bertline.models.heads import crf
+from bertline.models.tasks.base.task import Context, Tensors
+from bertline.models.tasks.graphs import classification
+from bertline.models.tokenization.packing import most_context
+from bertline.models.tokenization.places import PLACES, places_of
 
 _PACE = 10.0
 """Transitions start from nothing, at a learning rate that is made for an encoder: they go so many times as fast."""
@@ -208,7 +209,7 @@ def measure(outputs: Tensors, batch: Mapping[str, tf.Tensor], context: Context) 
     words, best, _ = of_texts(outputs, batch)
     width = tf.reduce_max(tf.concat([words.flat_values, [-1]], axis=0)) + 1
     places = tf.stack([tf.cast(words.value_rowids(), tf.int32), words.flat_values], axis=1)
-    outside = tf.fill(tf.stack([words.nrows(tf.int32), width]), context.labels.index(tags.OUTSIDE))
+    outside = tf.fill(tf.stack([words.nrows(tf.int32), width]), context.labels.index(tag_schemes.OUTSIDE))
     return {"answer": tf.tensor_scatter_nd_update(outside, places, best)}
 
 
@@ -257,12 +258,12 @@ def entity_words(tag: tf.RaggedTensor, labels: Sequence[str]) -> tuple[tf.Tensor
     Returns:
       Of each word of all rows whether an entity begins with it, and whether it is part of one; and of each label its type.
     """
-    known = [tags.parse(label) or tags.Tag(tags.OUTSIDE, "", tags.OUTSIDE) for label in labels]
+    known = [tag_schemes.parse(label) or tag_schemes.Tag(tag_schemes.OUTSIDE, "", tag_schemes.OUTSIDE) for label in labels]
     # [tags, tags]: whether a word with the second tag goes on after one with the first.
-    pairs = tf.constant([[tags.goes_on(before, after) for after in known] for before in known])
-    before = _shifted(tag, 1, outside=labels.index(tags.OUTSIDE))
+    pairs = tf.constant([[tag_schemes.goes_on(before, after) for after in known] for before in known])
+    before = _shifted(tag, 1, outside=labels.index(tag_schemes.OUTSIDE))
     goes_on = tf.gather_nd(pairs, tf.stack([before, tag.flat_values], axis=1))
-    is_part = tf.gather(tf.constant([one.role != tags.OUTSIDE for one in known]), tag.flat_values)
+    is_part = tf.gather(tf.constant([one.role != tag_schemes.OUTSIDE for one in known]), tag.flat_values)
     return is_part & ~goes_on, is_part, [one.type for one in known]
 
 

@@ -1,7 +1,7 @@
 """A text in one language, written in another: the original Transformer, encoder and decoder.
 
 The pieces of the target are learned one by one, each after the right ones before it. The evaluator and a caller are
-answered by what the model writes on its own: `models/decoding.py` looks for it inside the exported graph.
+answered by what the model writes on its own: `models/seq2seq/decoding.py` looks for it inside the exported graph.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any
 
 import tensorflow as tf
 
-from models import decoding
-from models.cross_entropy import cross_entropy, mean_cross_entropy
-from models.inputs import TOKENS, padded
-from models.places import tokens_of
-from models.seq2seq import Seq2Seq
-from models.seq2seq_size import Seq2SeqSize
-from models.task import Context, Tensors
-from models.translating import Decoder, alignment
-from pipeline.config import TEXT_KEYS, ModelConfig
+from bertline.models.data.batching import TOKENS, padded
+from bertline.models.seq2seq import decoding
+from bertline.models.seq2seq.config import Seq2SeqSize
+from bertline.models.seq2seq.generation import Decoder, alignment
+from bertline.models.seq2seq.model import Seq2Seq
+from bertline.models.tasks.base.task import Context, Tensors
+from bertline.models.tokenization.places import tokens_of
+from bertline.models.training.losses import cross_entropy, mean_cross_entropy
+from bertline.pipeline.config import TEXT_KEYS, ModelConfig
 
 SOURCE = TEXT_KEYS[0]
 

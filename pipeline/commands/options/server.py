@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from pipeline.errors import BertlineError
+from bertline.pipeline.core.errors import BertlineError
 
 
 @dataclass(frozen=True, kw_only=True)

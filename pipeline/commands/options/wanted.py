@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipeline.errors import BertlineError
+from bertline.pipeline.core.errors import BertlineError
 
 if TYPE_CHECKING:
-    from pipeline.predict import Wanted
+    from bertline.pipeline.inference.predictor import Wanted
 
 
 class Top(click.ParamType):
@@ -21,7 +21,7 @@ class Top(click.ParamType):
     name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> int:
-        from models.likeliest import ALL
+        from bertline.models.responses.likeliest import ALL
 
         if value == "all":
             return ALL
@@ -61,7 +61,7 @@ _OF_SAMPLE = ("temperature", "top_k", "top_p", "seed")
 
 
 def wanted_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives a command these options, and its function a `wanted`: a `pipeline.predict.Wanted`."""
+    """Gives a command these options, and its function a `wanted`: a `bertline.pipeline.inference.predictor.Wanted`."""
 
     @functools.wraps(command)
     def called(**given: Any) -> Any:
@@ -86,9 +86,9 @@ def _option(name: str) -> str:
 
 
 def _wanted(way: str, most: int | None, numbers: Mapping[str, Any]) -> Wanted:
-    from models.answers import EMBED
-    from models.translated import ALIGN, SAMPLE, Sampling
-    from pipeline.predict import Wanted
+    from bertline.models.responses.translation import ALIGN, SAMPLE, Sampling
+    from bertline.models.responses.types import EMBED
+    from bertline.pipeline.inference.predictor import Wanted
 
     if way == "sample":
         try:

@@ -1,7 +1,7 @@
 """Why a pushed model answers as it does: for the command line, as a page, and from Python.
 
 Example:
-  >>> from pipeline.explain import explain
+  >>> from bertline.pipeline.inference.explain import explain
   >>> found = explain("workspace/models/reviews/1", "A film to remember.")
   >>> dict(zip(found.words, found.attributions[0].words))     # what each word adds to the answer
   >>> found.attentions["encoder"].layers[0]                   # [heads, pieces, pieces]
@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.errors import BertlineError
+from bertline.pipeline.core.errors import BertlineError
 
 if TYPE_CHECKING:
-    from components.sight.page import Page
-    from models.explaining.explainer import Baseline
-    from models.explaining.explanation import Explanation
+    from bertline.components.reports.page import Page
+    from bertline.models.explain.explainer import Baseline
+    from bertline.models.explain.explanation import Explanation
 
 
 def explain(
@@ -43,7 +43,7 @@ def explain(
       word: the word, [MASK] or word of the translation that is explained, or its number, from 1.
       baseline: what the words are compared with: the vector of [PAD] or of [MASK], or zeros.
     """
-    from pipeline.explain.loading import find, load
+    from bertline.pipeline.inference.explain.loading import find, load
 
     pushed = find(model, workspace)
     texts, endings = (
@@ -55,7 +55,7 @@ def explain(
 
 def page(found: Explanation) -> Page:
     """An explanation as a page; `page(found).write(Path("why.html"))` keeps it, and a notebook shows it."""
-    from pipeline.explain.page import page as made
+    from bertline.pipeline.inference.explain.page import page as made
 
     return made(found)
 

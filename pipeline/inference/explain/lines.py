@@ -1,4 +1,4 @@
-"""`python -m pipeline.explain.lines`: explains answers, one for each line of JSON, until its input ends.
+"""`python -m bertline.pipeline.inference.explain.lines`: explains answers, one for each line of JSON, until its input ends.
 
 It is what the embedded server's page asks. A question has the `folder` of a version, the `texts` of a row by the names of
 its signature, and perhaps a `label` or the `start` of a word; the answer has the words with what each adds, or an `error`,
@@ -15,8 +15,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline import environment
-from pipeline.errors import BertlineError
+from bertline.pipeline.core import environment
+from bertline.pipeline.core.errors import BertlineError
 
 _SHOWN_OF_ATTRIBUTION = ("of", "unit", "score", "baseline", "error", "complete", "gradients", "words")
 
@@ -34,8 +34,8 @@ def explained(question: Mapping[str, Any]) -> str:
 
 
 def _explained(question: Mapping[str, Any]) -> dict[str, Any]:
-    from models.explaining.explainer import OF_ATTENTION
-    from pipeline.explain.loading import find, load
+    from bertline.models.explain.explainer import OF_ATTENTION
+    from bertline.pipeline.inference.explain.loading import find, load
 
     pushed = find(question["folder"])
     texts = question["texts"]

@@ -8,18 +8,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from models.answer_kind import Kind
-from models.kinds import need_encoder
-from models.task import kind_for
-from models.translated import ALIGN
-from pipeline import environment
-from pipeline.config import CHOICES, TEXT_KEYS, TextConfig
-from pipeline.errors import BertlineError
-from pipeline.pushed_model import model_folder
-from serving.contract import DEFAULT_SIGNATURE, TOKENIZE_SIGNATURE, read_card
+from bertline.models.kinds import need_encoder
+from bertline.models.responses.base import Kind
+from bertline.models.responses.translation import ALIGN
+from bertline.models.tasks.base.task import kind_for
+from bertline.pipeline.config import CHOICES, TEXT_KEYS, TextConfig
+from bertline.pipeline.core import environment
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.inference.pushed_model import model_folder
+from bertline.serving.contract import DEFAULT_SIGNATURE, TOKENIZE_SIGNATURE, read_card
 
 if TYPE_CHECKING:
-    from models.explaining.explainer import Explainer
+    from bertline.models.explain.explainer import Explainer
 
 
 @dataclass(frozen=True)
@@ -74,10 +74,10 @@ def load(found: Version) -> Explainer:
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  the ops inside the model
 
-    from models.explaining.explainer import Explainer
-    from models.task import Context, get_task
-    from models.text import TextEncoder
-    from serving.rows import columns_of
+    from bertline.models.explain.explainer import Explainer
+    from bertline.models.tasks.base.task import Context, get_task
+    from bertline.models.tokenization.tokenizer import TextEncoder
+    from bertline.serving.client.rows import columns_of
 
     folder, card, text_keys = found.folder, found.card, found.text_keys
     loaded = tf.saved_model.load(str(folder))

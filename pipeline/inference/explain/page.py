@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from components.sight.cards import card
-from components.sight.charts import bar, chart
-from components.sight.drawing import scale_of
-from components.sight.page import Page, render
-from models.explaining.explanation import Attention, Attribution, Explanation
-from models.joiner import JOINER
+from bertline.components.reports.cards import card
+from bertline.components.reports.charts import bar, chart
+from bertline.components.reports.drawing import scale_of
+from bertline.components.reports.page import Page, render
+from bertline.models.explain.explanation import Attention, Attribution, Explanation
+from bertline.models.tokenization.joiner import JOINER
 
 _HERE = Path(__file__).parent
 _MOST_WEIGHTS = 40_000_000

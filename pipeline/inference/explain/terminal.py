@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from models.explaining.explanation import Attribution, Explanation
-from models.joiner import JOINER
-from pipeline.runs import plain
+from bertline.models.explain.explanation import Attribution, Explanation
+from bertline.models.tokenization.joiner import JOINER
+from bertline.pipeline.runs.listing import plain
 
 _SHOWN_WORDS = 12
 _SHOWN_PIECES = 40

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 
-from components.ingest.rows import as_number
-from pipeline.new import columns
-from pipeline.new.guess import NEEDS_CHECKPOINT, Guess, Setting, room_for
-from pipeline.new.row_settings import row_settings, texts_of
-from pipeline.new.table import Table
+from bertline.components.ingest.rows import as_number
+from bertline.pipeline.new.guess import NEEDS_CHECKPOINT, Guess, Setting, room_for
+from bertline.pipeline.new.tables import columns
+from bertline.pipeline.new.tables.row_settings import row_settings, texts_of
+from bertline.pipeline.new.tables.table import Table
 
 _MOST = 0.9
 _ASKED_ABOUT = ("article", "context", "passage")

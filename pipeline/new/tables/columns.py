@@ -6,11 +6,11 @@ import itertools
 import re
 from collections.abc import Iterable, Sequence
 
-from components.ingest.choices import as_index
-from components.ingest.rows import as_number
-from pipeline.config import SplitConfig
-from pipeline.new.guess import CJK
-from pipeline.new.table import Table
+from bertline.components.ingest.choices import as_index
+from bertline.components.ingest.rows import as_number
+from bertline.pipeline.config import SplitConfig
+from bertline.pipeline.new.guess import CJK
+from bertline.pipeline.new.tables.table import Table
 
 MAX_CLASSES = 200
 _FILLED = 0.9

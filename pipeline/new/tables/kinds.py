@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from components.ingest.rows import tagged_words
-from models import tags
-from models.kinds import has_fallback
-from models.positive import choose_positive
-from pipeline.errors import BertlineError
-from pipeline.new import columns
-from pipeline.new.guess import FROM_SCRATCH, NEEDS_CHECKPOINT, Guess, Setting, room_for
-from pipeline.new.row_settings import row_settings, texts_of
-from pipeline.new.simple import Reached, of_classes, of_numbers
-from pipeline.new.table import Table, Values
+from bertline.components.ingest.rows import tagged_words
+from bertline.models.data import tag_schemes
+from bertline.models.decisions.positive_class import choose_positive
+from bertline.models.kinds import has_fallback
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.new.guess import FROM_SCRATCH, NEEDS_CHECKPOINT, Guess, Setting, room_for
+from bertline.pipeline.new.tables import columns
+from bertline.pipeline.new.tables.row_settings import row_settings, texts_of
+from bertline.pipeline.new.tables.table import Table, Values
+from bertline.pipeline.new.thresholds import Reached, of_classes, of_numbers
 
 _TOO_COMMON = 0.8
 """Where a class has so large a share, accuracy says little."""
@@ -184,7 +184,7 @@ def guess_tags(table: Table) -> Guess | None:
 
 def _is_tagged_by_character(table: Table, text: str, label: str) -> bool:
     rows = [(row.get(text) or "", names) for row, names in zip(table.rows, table.lists[label], strict=True)]
-    return all(len(characters) == len(names) and all(map(tags.parse, names)) for characters, names in rows)
+    return all(len(characters) == len(names) and all(map(tag_schemes.parse, names)) for characters, names in rows)
 
 
 def _tagged(row: Values, text: str, label: str) -> Any:

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from components.ingest.rows import as_classes
-from pipeline.new import columns
-from pipeline.new.guess import FROM_SCRATCH, NEEDS_CHECKPOINT, Guess, Setting, room_for
-from pipeline.new.row_settings import row_settings, texts_of
-from pipeline.new.table import Table
+from bertline.components.ingest.rows import as_classes
+from bertline.pipeline.new.guess import FROM_SCRATCH, NEEDS_CHECKPOINT, Guess, Setting, room_for
+from bertline.pipeline.new.tables import columns
+from bertline.pipeline.new.tables.row_settings import row_settings, texts_of
+from bertline.pipeline.new.tables.table import Table
 
 _DELIMITERS = (",", ";", "|")
 _LEAST_SHARE = 0.05

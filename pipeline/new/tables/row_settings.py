@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.new.columns import split_config
-from pipeline.new.guess import Setting
-from pipeline.new.table import Table, Values
+from bertline.pipeline.new.guess import Setting
+from bertline.pipeline.new.tables.columns import split_config
+from bertline.pipeline.new.tables.table import Table, Values
 
 
 def row_settings(

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from components.ingest.files import InputFile, find_files, format_by_ending
-from components.ingest.readers import read, reader_of
-from components.ingest.records import COLUMNS, ENCODING, QUOTES, UNREADABLE, BadRow, Row, list_of
-from pipeline.config import DataConfig
-from pipeline.errors import BertlineError
-from pipeline.new.guess import Setting, Source, one_line
+from bertline.components.ingest.files import InputFile, find_files, format_by_ending
+from bertline.components.ingest.readers.records import COLUMNS, ENCODING, QUOTES, UNREADABLE, BadRow, Row, list_of
+from bertline.components.ingest.readers.registry import read, reader_of
+from bertline.pipeline.config import DataConfig
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.new.guess import Setting, Source, one_line
 
 LOOKED_AT = 20_000
 """Rows that a guess rests on."""

@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from components.sight.confusion import Confusion
-from components.verdict import FILE_NAME, OVERALL, ROWS, Verdict
-from models.kinds import told
-from pipeline.compare.curves import Curve, thinned
-from pipeline.compare.rows import Change, Flip, Shared, compare_rows
-from pipeline.differences import Difference, differing_settings
-from pipeline.errors import BertlineError
-from pipeline.run_store import Run, RunStore
-from pipeline.runs import finite
+from bertline.components.evaluator.verdict import FILE_NAME, OVERALL, ROWS, Verdict
+from bertline.components.reports.confusion import Confusion
+from bertline.models.kinds import told
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.runs.compare.curves import Curve, thinned
+from bertline.pipeline.runs.compare.rows import Change, Flip, Shared, compare_rows
+from bertline.pipeline.runs.diff import Difference, differing_settings
+from bertline.pipeline.runs.listing import finite
+from bertline.pipeline.runs.store import Run, RunStore
 
 _MOST_CURVES = 8
 _FIRST_CURVES = ("train/loss", "eval_epoch/loss")

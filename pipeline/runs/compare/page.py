@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from components.sight.cards import unbroken
-from components.sight.charts import chart
-from components.sight.confusion import Confusion, matrix
-from components.sight.drawing import Scale, whisker
-from components.sight.page import COLOURS, DASHES, SCRIPT, Page
-from components.sight.page import render as rendered
-from pipeline.compare.comparison import Comparison, Measured, Slice
-from pipeline.compare.curves import Curve
-from pipeline.compare.tables import interval, letter
-from pipeline.runs import number, shown_metrics, when
+from bertline.components.reports.cards import unbroken
+from bertline.components.reports.charts import chart
+from bertline.components.reports.confusion import Confusion, matrix
+from bertline.components.reports.drawing import Scale, whisker
+from bertline.components.reports.page import COLOURS, DASHES, SCRIPT, Page
+from bertline.components.reports.page import render as rendered
+from bertline.pipeline.runs.compare.comparison import Comparison, Measured, Slice
+from bertline.pipeline.runs.compare.curves import Curve
+from bertline.pipeline.runs.compare.tables import interval, letter
+from bertline.pipeline.runs.listing import number, shown_metrics, when
 
 _HERE = Path(__file__).parent
 _MOST_FLIPS = 300  # of each run

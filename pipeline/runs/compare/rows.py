@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from typing import Any, NamedTuple
 
-from components.held_out import outcomes
-from components.held_out.rows import FILE_NAME, HeldOutRows, Texts, shared
-from components.held_out.scores import LEVEL, bootstrap, enough_draws
-from pipeline.errors import BertlineError
-from pipeline.run_store import Run, RunStore
+from bertline.components.evaluator.predictions import outcomes
+from bertline.components.evaluator.predictions.rows import FILE_NAME, HeldOutRows, Texts, shared
+from bertline.components.evaluator.predictions.scores import LEVEL, bootstrap, enough_draws
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.runs.store import Run, RunStore
 
 _PATH = f"evaluation/{FILE_NAME}"
 _MOST_SLICES = 50  # with intervals

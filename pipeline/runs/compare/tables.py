@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.compare.comparison import Comparison, Measured
-from pipeline.compare.curves import bounds, sparkline
-from pipeline.compare.rows import Change
-from pipeline.runs import number, plain, shown_metrics, when
+from bertline.pipeline.runs.compare.comparison import Comparison, Measured
+from bertline.pipeline.runs.compare.curves import bounds, sparkline
+from bertline.pipeline.runs.compare.rows import Change
+from bertline.pipeline.runs.listing import number, plain, shown_metrics, when
 
 _SHOWN_FLIPS = 5
 _SHOWN_CURVES = 3

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from components.sight.cards import card, judged, met, metric_cards
-from pipeline.report.values import Report
-from pipeline.report.wording import size, verdict
+from bertline.components.reports.cards import card, judged, met, metric_cards
+from bertline.pipeline.runs.report.values import Report
+from bertline.pipeline.runs.report.wording import size, verdict
 
 
 def cards_of(report: Report, results: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:

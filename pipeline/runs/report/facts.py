@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from models.kinds import without_encoder
-from pipeline.config import without_password
-from pipeline.lineage import SHOWN_PARAMS
-from pipeline.report.values import Cost, Head, Lineage, Model, Step, Version
-from pipeline.run_store import Run, RunStore
+from bertline.models.kinds import without_encoder
+from bertline.pipeline.config import without_password
+from bertline.pipeline.runs.lineage import SHOWN_PARAMS
+from bertline.pipeline.runs.report.values import Cost, Head, Lineage, Model, Step, Version
+from bertline.pipeline.runs.store import Run, RunStore
 
 _SECONDS = ("step/", "/seconds")
 _NO_SETTINGS = ("version.", "machine.")

@@ -7,18 +7,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from components.sight.charts import bar, chart
-from components.sight.data_page import data_view
-from components.sight.drawing import Scale
-from components.sight.page import SCRIPT, Page
-from components.sight.page import render as rendered
-from components.sight.results_page import results_view
-from components.sight.words import interval, measured, shown
-from pipeline.compare.curves import Curve, Point
-from pipeline.compare.page import chart_data, drawn_run
-from pipeline.report.cards import cards_of
-from pipeline.report.values import Against, Cost, Head, Model, Report, Study
-from pipeline.report.wording import duration, size, verdict
+from bertline.components.reports.charts import bar, chart
+from bertline.components.reports.data_page import data_view
+from bertline.components.reports.drawing import Scale
+from bertline.components.reports.page import SCRIPT, Page
+from bertline.components.reports.page import render as rendered
+from bertline.components.reports.results_page import results_view
+from bertline.components.reports.words import interval, measured, shown
+from bertline.pipeline.runs.compare.curves import Curve, Point
+from bertline.pipeline.runs.compare.page import chart_data, drawn_run
+from bertline.pipeline.runs.report.cards import cards_of
+from bertline.pipeline.runs.report.values import Against, Cost, Head, Model, Report, Study
+from bertline.pipeline.runs.report.wording import duration, size, verdict
 
 _HERE = Path(__file__).parent
 _SIZES = {

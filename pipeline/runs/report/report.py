@@ -6,20 +6,20 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from components.held_out.rows import FILE_NAME as ROWS
-from components.held_out.rows import HeldOutRows
-from components.sight.data import VALUES, Data, look
-from components.sight.results import Bounds, Results, results_of
-from components.verdict import FILE_NAME as VERDICT
-from components.verdict import Verdict
-from pipeline.compare.comparison import curves_of
-from pipeline.compare.rows import compare_rows
-from pipeline.errors import BertlineError
-from pipeline.report.facts import cost_of, head_of, lineage_of, model_of
-from pipeline.report.studies import study_of
-from pipeline.report.values import Against, Change, Drawn, Report, Section
-from pipeline.run_store import Run, RunStore
-from pipeline.runs import finite
+from bertline.components.evaluator.predictions.rows import FILE_NAME as ROWS
+from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.evaluator.verdict import FILE_NAME as VERDICT
+from bertline.components.evaluator.verdict import Verdict
+from bertline.components.reports.data import VALUES, Data, look
+from bertline.components.reports.results import Bounds, Results, results_of
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.runs.compare.comparison import curves_of
+from bertline.pipeline.runs.compare.rows import compare_rows
+from bertline.pipeline.runs.listing import finite
+from bertline.pipeline.runs.report.facts import cost_of, head_of, lineage_of, model_of
+from bertline.pipeline.runs.report.studies import study_of
+from bertline.pipeline.runs.report.values import Against, Change, Drawn, Report, Section
+from bertline.pipeline.runs.store import Run, RunStore
 
 _MOST_DRAWN = 8  # runs of a study, that page.css has colours for
 Value = TypeVar("Value")

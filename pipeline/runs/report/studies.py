@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pipeline.report.values import Part, Study
-from pipeline.run_store import Run
-from pipeline.runs import finite
+from bertline.pipeline.runs.listing import finite
+from bertline.pipeline.runs.report.values import Part, Study
+from bertline.pipeline.runs.store import Run
 
 _OF_TRIAL = "trial."
 _BEST = {"best_seed": "seed", "best_trial": "trial"}

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.table import Table
 
-from components.sight.data_page import told
-from components.sight.words import interval, measured, shown
-from pipeline.report.values import Report
-from pipeline.report.wording import duration, size, verdict
-from pipeline.runs import plain
+from bertline.components.reports.data_page import told
+from bertline.components.reports.words import interval, measured, shown
+from bertline.pipeline.runs.listing import plain
+from bertline.pipeline.runs.report.values import Report
+from bertline.pipeline.runs.report.wording import duration, size, verdict
 
 _MOST_REASONS = 3
 

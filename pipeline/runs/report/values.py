@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from components.sight.data import Data
-from components.sight.results import Results
-from pipeline.config import Frozen
+from bertline.components.reports.data import Data
+from bertline.components.reports.results import Results
+from bertline.pipeline.config import Frozen
 
 Section = Literal["run", "data", "model", "results", "curves", "cost", "lineage"]
 

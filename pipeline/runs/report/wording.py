@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.report.values import Head
+from bertline.pipeline.runs.report.values import Head
 
 
 def verdict(head: Head) -> str:

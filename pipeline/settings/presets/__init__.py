@@ -1,0 +1,1 @@
+"""Configs that are named instead of a file."""

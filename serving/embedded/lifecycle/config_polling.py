@@ -12,9 +12,9 @@ from pathlib import Path
 
 from tensorflow_serving.config import model_server_config_pb2
 
-from pipeline.errors import BertlineError
-from serving.config_files import read_models
-from serving.embedded.errors import RequestError
+from bertline.pipeline.core.errors import BertlineError
+from bertline.serving.embedded.errors import RequestError
+from bertline.serving.launch.config_files import read_models
 
 _log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from tensorflow_serving.apis import get_model_status_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
-from serving.embedded.errors import RequestError
-from serving.embedded.servable import Servable
+from bertline.serving.embedded.errors import RequestError
+from bertline.serving.embedded.lifecycle.servable import Servable
 
 State = get_model_status_pb2.ModelVersionStatus.State
 

@@ -17,15 +17,15 @@ from pathlib import Path
 from tensorflow_serving.apis import model_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
-from serving.config_files import is_model_name
-from serving.embedded.errors import RequestError
-from serving.embedded.known import Lease, Model, State, Version
-from serving.embedded.monitoring import Monitoring
-from serving.embedded.servable import Servable, as_request_error
-from serving.embedded.unloading import Unloading
-from serving.embedded.versions import on_disk, wanted
-from serving.lean_tensorflow import errors
-from serving.settings import ServerSettings
+from bertline.serving.embedded.errors import RequestError
+from bertline.serving.embedded.lifecycle.known import Lease, Model, State, Version
+from bertline.serving.embedded.lifecycle.servable import Servable, as_request_error
+from bertline.serving.embedded.lifecycle.unloading import Unloading
+from bertline.serving.embedded.lifecycle.versions import on_disk, wanted
+from bertline.serving.embedded.monitoring import Monitoring
+from bertline.serving.launch.config_files import is_model_name
+from bertline.serving.lean_tensorflow import errors
+from bertline.serving.settings import ServerSettings
 
 _GLANCE_SECONDS = 0.1
 _log = logging.getLogger(__name__)

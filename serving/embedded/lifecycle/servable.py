@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from tensorflow.core.protobuf import config_pb2
 
-from serving.embedded.errors import RequestError
-from serving.lean_tensorflow import Graph, SavedModelLoader, Session, errors
+from bertline.serving.embedded.errors import RequestError
+from bertline.serving.lean_tensorflow import Graph, SavedModelLoader, Session, errors
 
 SERVE_TAG = "serve"
 Feeds = tuple[str, ...]

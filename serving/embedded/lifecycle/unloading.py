@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from serving.embedded.known import State, Version
+from bertline.serving.embedded.lifecycle.known import State, Version
 
 _log = logging.getLogger(__name__)
 

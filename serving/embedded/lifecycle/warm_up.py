@@ -9,9 +9,9 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from tensorflow_serving.apis import prediction_log_pb2
 
-from serving.contract import WARM_UP
-from serving.embedded.errors import RequestError
-from serving.lean_tensorflow import RecordIterator, errors
+from bertline.serving.contract import WARM_UP
+from bertline.serving.embedded.errors import RequestError
+from bertline.serving.lean_tensorflow import RecordIterator, errors
 
 MAX_RECORDS = 1000
 

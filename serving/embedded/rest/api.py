@@ -20,11 +20,11 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
-from serving.embedded.errors import Call, RequestError
-from serving.embedded.rest_document import invalid
-from serving.embedded.rest_json import classify_request, predict_request, regress_request
-from serving.embedded.rest_replies import classify_reply, error_reply, predict_reply, regress_reply
-from serving.settings import Limits
+from bertline.serving.embedded.errors import Call, RequestError
+from bertline.serving.embedded.rest.document import invalid
+from bertline.serving.embedded.rest.replies import classify_reply, error_reply, predict_reply, regress_reply
+from bertline.serving.embedded.rest.requests import classify_request, predict_request, regress_request
+from bertline.serving.settings import Limits
 
 STATUSES = {
     "CANCELLED": 499,

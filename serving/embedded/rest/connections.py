@@ -16,8 +16,8 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 
-from serving.embedded.rest_replies import error_reply
-from serving.settings import Limits, Tls
+from bertline.serving.embedded.rest.replies import error_reply
+from bertline.serving.settings import Limits, Tls
 
 CONNECTIONS_PER_REQUEST = 2
 """So many connections may be open for each request that may run: most are idle between two requests."""

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from serving.embedded.errors import RequestError
-from serving.settings import Limits
+from bertline.serving.embedded.errors import RequestError
+from bertline.serving.settings import Limits
 
 MAX_DEPTH = 400
 """Whatever the limit is: Python's parser recurses, and gives up at about 1,000."""

@@ -11,9 +11,9 @@ import numpy as np
 from tensorflow.core.framework import tensor_pb2, types_pb2
 from tensorflow_serving.apis import classification_pb2, predict_pb2, regression_pb2
 
-from serving.embedded.errors import RequestError
-from serving.embedded.rest_document import invalid, line, quoted
-from serving.embedded.rest_json import KINDS, type_name
+from bertline.serving.embedded.errors import RequestError
+from bertline.serving.embedded.rest.document import invalid, line, quoted
+from bertline.serving.embedded.rest.requests import KINDS, type_name
 
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 

@@ -18,9 +18,9 @@ from tensorflow.core.framework import tensor_pb2, types_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import classification_pb2, input_pb2, model_pb2, predict_pb2, regression_pb2
 
-from serving.embedded.errors import RequestError
-from serving.embedded.rest_document import Infinite, ill_formed, invalid, parse, shown, too_big, type_of
-from serving.settings import Limits
+from bertline.serving.embedded.errors import RequestError
+from bertline.serving.embedded.rest.document import Infinite, ill_formed, invalid, parse, shown, too_big, type_of
+from bertline.serving.settings import Limits
 
 Infos = Mapping[str, meta_graph_pb2.TensorInfo]
 _NUMBERS = frozenset({int, float, Infinite})

@@ -14,12 +14,12 @@ from typing import Any
 
 import uvicorn
 
-from serving.embedded.errors import Call, RequestError
-from serving.embedded.rest_answers import Refused, Reply, Service, answer, refusal
-from serving.embedded.rest_connections import IDLE_SECONDS, Connection, Listener, tls_context
-from serving.embedded.rest_replies import error_reply
-from serving.embedded.try_page.routes import Routes
-from serving.settings import ServerSettings
+from bertline.serving.embedded.errors import Call, RequestError
+from bertline.serving.embedded.rest.api import Refused, Reply, Service, answer, refusal
+from bertline.serving.embedded.rest.connections import IDLE_SECONDS, Connection, Listener, tls_context
+from bertline.serving.embedded.rest.replies import error_reply
+from bertline.serving.embedded.try_page.routes import Routes
+from bertline.serving.settings import ServerSettings
 
 __all__ = ["Door", "Reply", "Service", "answer"]
 

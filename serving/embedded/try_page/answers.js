@@ -1,6 +1,6 @@
 // Each kind of answer, shown to a person: the whole of it (`show`), on one line (`short`), and as cells of CSV (`cells`).
 //
-// The kinds are those of models/answers.py, under the names of the client's calls for them.
+// The kinds are those of models/responses/types.py, under the names of the client's calls for them.
 
 import { bar, characters, counted, decimal, made, newId, percent } from "./dom.js";
 import { showWhy } from "./why.js";

@@ -17,10 +17,10 @@ from typing import Any
 
 from tensorflow_serving.apis import model_pb2
 
-from serving.child import environment_of_child
-from serving.embedded.errors import Call, RequestError
-from serving.embedded.manager import Manager
-from serving.settings import TryPage
+from bertline.pipeline.core.child_process import environment_of_child
+from bertline.serving.embedded.errors import Call, RequestError
+from bertline.serving.embedded.lifecycle.manager import Manager
+from bertline.serving.settings import TryPage
 
 _GLANCE_SECONDS = 0.1
 

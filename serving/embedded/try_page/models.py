@@ -10,17 +10,17 @@ from typing import Any
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import model_pb2
 
-from models.answer_kind import text_of
-from models.answers import EMBED, EMBEDDED
-from models.task import tasks_with
-from serving.asking import specs_of
-from serving.contract import DEFAULT_SIGNATURE, read_card
-from serving.embedded import warm_up
-from serving.embedded.errors import RequestError
-from serving.embedded.known import Lease, State
-from serving.embedded.manager import Manager
-from serving.embedded.tensors import to_array
-from serving.recognition import CHOICES, Signature, UnknownKindError, kind_of, text_keys
+from bertline.models.responses.base import text_of
+from bertline.models.responses.types import EMBED, EMBEDDED
+from bertline.models.tasks.base.task import tasks_with
+from bertline.serving.client.recognition import CHOICES, Signature, UnknownKindError, kind_of, text_keys
+from bertline.serving.client.requests import specs_of
+from bertline.serving.contract import DEFAULT_SIGNATURE, read_card
+from bertline.serving.embedded.errors import RequestError
+from bertline.serving.embedded.lifecycle import warm_up
+from bertline.serving.embedded.lifecycle.known import Lease, State
+from bertline.serving.embedded.lifecycle.manager import Manager
+from bertline.serving.embedded.tensors import to_array
 
 Signatures = Mapping[str, meta_graph_pb2.SignatureDef]
 

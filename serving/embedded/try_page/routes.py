@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from serving.embedded.errors import Call, RequestError
-from serving.embedded.manager import Manager
-from serving.embedded.rest_answers import Reply, refusal
-from serving.embedded.rest_replies import error_reply
-from serving.embedded.try_page.explaining import Explaining
-from serving.embedded.try_page.models import known_models
-from serving.ports import is_loopback
-from serving.settings import TryPage
+from bertline.serving.embedded.errors import Call, RequestError
+from bertline.serving.embedded.lifecycle.manager import Manager
+from bertline.serving.embedded.rest.api import Reply, refusal
+from bertline.serving.embedded.rest.replies import error_reply
+from bertline.serving.embedded.try_page.explainer import Explaining
+from bertline.serving.embedded.try_page.models import known_models
+from bertline.serving.launch.ports import is_loopback
+from bertline.serving.settings import TryPage
 
 PREFIX = "/page/"
 MODELS, EXPLAIN = f"{PREFIX}models", f"{PREFIX}explain"

@@ -6,12 +6,12 @@ import pytest
 from test_rows_of_evaluator import write_examples
 from tiny_models import CLASSES, Tiny, make
 
-from components.baselines.data import ids_of, read_examples
-from components.evaluation import evaluate
-from components.verdict import Verdict
-from models.task import get_task, raw_features
-from pipeline.config import EvaluationConfig
-from serving.signatures import export
+from bertline.components.baselines.data import ids_of, read_examples
+from bertline.components.evaluator.executor import evaluate
+from bertline.components.evaluator.verdict import Verdict
+from bertline.models.tasks.base.task import get_task, raw_features
+from bertline.pipeline.config import EvaluationConfig
+from bertline.serving.export.saved_model import export
 
 
 def rows(count):

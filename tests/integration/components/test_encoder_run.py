@@ -11,15 +11,15 @@ import yaml
 from mlflow.tracking import MlflowClient
 from recording import runs_of, send, tracked
 
-from components import encoder_run
-from components.encoder_run import find_run
-from components.publish import publish
-from components.store import PATIENCE
-from components.tracking.tracker import Tracker
-from pipeline.config import Config
-from pipeline.config_file import load
-from pipeline.errors import BertlineError
-from serving.contract import ENCODER
+from bertline.components.pusher.executor import publish
+from bertline.components.tracking import encoder_run
+from bertline.components.tracking.backend.store import PATIENCE
+from bertline.components.tracking.encoder_run import find_run
+from bertline.components.tracking.tracker import Tracker
+from bertline.pipeline.config import Config
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.settings.loader import load
+from bertline.serving.contract import ENCODER
 
 CONFIG = {
     "name": "tickets",
@@ -238,6 +238,6 @@ def test_a_dead_server_is_told_soon_and_without_its_password(monkeypatch, listen
 
 
 def test_every_other_mistake_is_told_before_a_store_is_asked(store, monkeypatch):
-    monkeypatch.setattr("pipeline.config_file.find_run", lambda *_: pytest.fail("the store was asked"))
+    monkeypatch.setattr("bertline.pipeline.settings.loader.find_run", lambda *_: pytest.fail("the store was asked"))
     assert "training.epoch is not a setting" in store.refusal("runs:/abcdef", training={"epoch": 1})
     assert "MLFLOW_TRACKING_PASSWORD" in store.refusal("runs:/abcdef", tracking={"uri": "https://me:hunter2@example.org"})

@@ -12,11 +12,11 @@ import tensorflow_text  # noqa: F401  the ops inside the exported models
 from learned import DEEDS, LESSONS, THINGS, VERSION, held_out
 from tiny_models import CLASSES
 
-from components.evaluation import evaluate
-from components.held_out.rows import HeldOutRows
-from components.held_out.scores import scores
-from models.task import get_task
-from pipeline.config import CHOICES, EvaluationConfig, task_names
+from bertline.components.evaluator.executor import evaluate
+from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.evaluator.predictions.scores import scores
+from bertline.models.tasks.base.task import get_task
+from bertline.pipeline.config import CHOICES, EvaluationConfig, task_names
 
 WITH_A_LINE = {"tagging", "translation"}
 """Their whole lines are in tests/e2e, and not marked `full`."""

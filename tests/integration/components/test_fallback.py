@@ -16,18 +16,18 @@ from learned import write_examples as write_raw
 from test_rows_of_evaluator import write_examples
 from wordpiece import write_vocab
 
-from components import events
-from components.evaluation import evaluate
-from components.fallback import Candidate, better_one
-from components.trainer import Examples, Given, Out, train_and_export
-from models.inputs import padded
-from models.kinds import has_fallback
-from models.raw_examples import features_of, read_records
-from models.task import Context, get_task
-from models.text import TextEncoder
-from pipeline.cli import main
-from pipeline.config import EvaluationConfig, ModelConfig, PretrainingConfig, TextConfig, TrainingConfig
-from serving.contract import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, TOKENIZE_SIGNATURE, read_card
+from bertline.components.evaluator.executor import evaluate
+from bertline.components.trainer.executor import Examples, Given, Out, train_and_export
+from bertline.components.trainer.fallback import Candidate, better_one
+from bertline.models.data.batching import padded
+from bertline.models.data.example_parsing import features_of, read_records
+from bertline.models.kinds import has_fallback
+from bertline.models.tasks.base.task import Context, get_task
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.pipeline.cli import main
+from bertline.pipeline.config import EvaluationConfig, ModelConfig, PretrainingConfig, TextConfig, TrainingConfig
+from bertline.pipeline.core import events
+from bertline.serving.contract import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, TOKENIZE_SIGNATURE, read_card
 
 LABELS = ("坏", "好")
 SIGNS = ("无聊", "难看", "失望"), ("精彩", "好看", "感人")

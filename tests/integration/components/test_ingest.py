@@ -15,14 +15,14 @@ from tfx.orchestration import metadata, pipeline
 from tfx.orchestration.local.local_dag_runner import LocalDagRunner
 from tfx.types import standard_artifacts
 
-from components.ingest import run
-from components.ingest.component import Ingest
-from components.ingest.files import digest, find_files
-from components.ingest.run import ingest, make_example
-from pipeline.beam import beam_args
-from pipeline.config import DataConfig
-from pipeline.config_file import load
-from pipeline.errors import BertlineError
+from bertline.components.ingest import executor as run
+from bertline.components.ingest.component import Ingest
+from bertline.components.ingest.executor import ingest, make_example
+from bertline.components.ingest.files import digest, find_files
+from bertline.pipeline.config import DataConfig
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.orchestration.beam import beam_args
+from bertline.pipeline.settings.loader import load
 
 BEAM_ARGS = ["--direct_running_mode=in_memory", "--direct_num_workers=1"]
 

@@ -11,11 +11,11 @@ import apache_beam as beam
 import pytest
 import tensorflow as tf
 
-from components.ingest import run
-from components.ingest.report import Tally
-from components.ingest.run import ingest
-from pipeline.config import DataConfig
-from pipeline.errors import BertlineError
+from bertline.components.ingest import executor as run
+from bertline.components.ingest.executor import ingest
+from bertline.components.ingest.report import Tally
+from bertline.pipeline.config import DataConfig
+from bertline.pipeline.core.errors import BertlineError
 
 Rows = list[tuple[str, str]]
 

@@ -9,7 +9,7 @@ from sklearn import metrics as sklearn_metrics
 from squad_reference import official_scores
 from tensorflow_model_analysis.metrics import metric_types
 
-from components.metrics import ClassMean, Score
+from bertline.components.evaluator.metrics import ClassMean, Score
 
 
 def measure(metrics, labels, predictions, weights):

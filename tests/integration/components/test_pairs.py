@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 from wordpiece import VOCAB, write_vocab
 
-from components.pairs import make_pairs, shard_of
-from models.text import TextEncoder
-from pipeline.config import PretrainingConfig, TextConfig
+from bertline.components.sentence_pairs.component import make_pairs, shard_of
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.pipeline.config import PretrainingConfig, TextConfig
 
 TEXT = TextConfig(tokenizer_variant="huggingface", seq_len=24)
 DOCUMENTS = [

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from tiny_training import CONTEXT, SIZE, TASK, build, rows, settings
 
-from components import events
-from components.recipe import prepare
-from models.encoder import Encoder
-from models.probing import probe
-from models.training import train
-from pipeline.config import ModelConfig, TrainingConfig
-from pipeline.config.training import RECIPE
+from bertline.components.trainer.recipe import prepare
+from bertline.models.encoders.bert.backbone import Encoder
+from bertline.models.training.loop import train
+from bertline.models.training.probing import probe
+from bertline.pipeline.config import ModelConfig, TrainingConfig
+from bertline.pipeline.config.training import RECIPE
+from bertline.pipeline.core import events
 
 
 def encoder():

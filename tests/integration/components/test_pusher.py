@@ -10,8 +10,8 @@ from tfx.orchestration.metadata import Metadata, sqlite_metadata_connection_conf
 from tfx.orchestration.pipeline import Pipeline
 from tfx.types.standard_artifacts import Model, ModelBlessing
 
-from components.publish import latest, model_digest, pushed_by
-from components.pusher import Publish
+from bertline.components.pusher.component import Publish
+from bertline.components.pusher.executor import latest, model_digest, pushed_by
 
 
 def push(tmp_path: Path, blessed: int | None, served: int | None = None) -> metadata_store_pb2.Artifact:

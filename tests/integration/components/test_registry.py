@@ -9,10 +9,10 @@ from mlflow import MlflowClient
 from recording import config_in, make_store, send, tracked
 from tiny_models import EVERY, push
 
-from components.publish import publish
-from components.tracking.models import candidate, champion
-from pipeline.cli import main
-from pipeline.predict import find
+from bertline.components.pusher.executor import publish
+from bertline.components.tracking.backend.models import candidate, champion
+from bertline.pipeline.cli import main
+from bertline.pipeline.inference.predictor import find
 
 NAME = "reviews"
 

@@ -6,13 +6,13 @@ import pytest
 import tensorflow as tf
 from tiny_models import CLASSES, Tiny, make
 
-from components.evaluation import evaluate
-from components.held_out.rows import HeldOutRows
-from components.held_out.scores import scores
-from components.held_out.writer import MOST_CHARACTERS
-from models.task import get_task
-from pipeline.config import EvaluationConfig
-from serving.signatures import ServedModel, export
+from bertline.components.evaluator.executor import evaluate
+from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.evaluator.predictions.scores import scores
+from bertline.components.evaluator.predictions.writer import MOST_CHARACTERS
+from bertline.models.tasks.base.task import get_task
+from bertline.pipeline.config import EvaluationConfig
+from bertline.serving.export.saved_model import ServedModel, export
 
 LONG = "é" * (MOST_CHARACTERS + 1)
 ROWS = [(f"a film {row} 🎬", CLASSES[row % 3]) for row in range(150)] + [("bad", "good")] * 2

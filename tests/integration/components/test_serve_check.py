@@ -7,14 +7,14 @@ import pytest
 import tensorflow as tf
 from tiny_models import EVERY, Tiny, make
 
-from components import serve_check as serve_check_module
-from components.serve_check import differences, read_samples, serve_check, started_early
-from models.task import get_task
-from pipeline.config import CHOICES
-from serving.contract import DEFAULT_SIGNATURE, WARM_UP
-from serving.embedded.warm_up import records
-from serving.samples import choose_rows, make_samples, write_samples
-from serving.signatures import export
+from bertline.components.serve_check import executor as serve_check_module
+from bertline.components.serve_check.executor import differences, read_samples, serve_check, started_early
+from bertline.models.tasks.base.task import get_task
+from bertline.pipeline.config import CHOICES
+from bertline.serving.contract import DEFAULT_SIGNATURE, WARM_UP
+from bertline.serving.embedded.lifecycle.warm_up import records
+from bertline.serving.export.samples import choose_rows, make_samples, write_samples
+from bertline.serving.export.saved_model import export
 
 TEXTS = [b"a good film", b"bad", b"a bad film " * 20, "très 好 film".encode(), b"", b"a a good one"]
 

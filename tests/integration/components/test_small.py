@@ -14,15 +14,16 @@ from google.protobuf.json_format import MessageToDict
 from tfx.dsl.components.base.base_beam_executor import BaseBeamExecutor
 from tfx.types import artifact_utils, channel_utils, standard_artifacts
 
-from components import statistics, transform
-from components.artifacts import Vocabulary
-from components.pairs import make_schema
-from components.small import SMALL_BYTES, is_small
-from components.transform import target_vocabulary_of, vocabulary_of
-from models.vocabulary import SPECIAL_PIECES, read_vocabulary
-from pipeline.beam import beam_args
-from pipeline.config import TextConfig
-from pipeline.config_file import load
+from bertline.components.artifacts import Vocabulary
+from bertline.components.sentence_pairs.component import make_schema
+from bertline.components.small_data import SMALL_BYTES, is_small
+from bertline.components.statistics import component as statistics
+from bertline.components.transform import component as transform
+from bertline.components.transform.component import target_vocabulary_of, vocabulary_of
+from bertline.models.tokenization.vocabulary import SPECIAL_PIECES, read_vocabulary
+from bertline.pipeline.config import TextConfig
+from bertline.pipeline.orchestration.beam import beam_args
+from bertline.pipeline.settings.loader import load
 
 BEAM = ["--direct_running_mode=in_memory", "--direct_num_workers=1", "--sdk_container_image=none"]
 SMALL = [*BEAM, f"--small_data_bytes={SMALL_BYTES}"]

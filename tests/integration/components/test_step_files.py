@@ -2,7 +2,7 @@
 
 from tfx.utils.path_utils import serving_model_dir
 
-from components.step_files import SERVING_MODEL
+from bertline.components.step_files import SERVING_MODEL
 
 
 def test_the_folder_of_the_saved_model_is_where_tfx_puts_it():

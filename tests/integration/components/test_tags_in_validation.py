@@ -6,14 +6,14 @@ import pytest
 import tensorflow as tf
 import tensorflow_data_validation as tfdv
 
-from components.anomalies import explain, validate
-from components.ingest.records import Row
-from components.ingest.report import Tally
-from components.ingest.rows import sort_row
-from components.ingest.run import make_example
-from components.validation import make_schema
-from pipeline.config import DataConfig, ValidationConfig
-from pipeline.errors import BertlineError
+from bertline.components.ingest.executor import make_example
+from bertline.components.ingest.readers.records import Row
+from bertline.components.ingest.report import Tally
+from bertline.components.ingest.rows import sort_row
+from bertline.components.validation.anomalies import explain, validate
+from bertline.components.validation.component import make_schema
+from bertline.pipeline.config import DataConfig, ValidationConfig
+from bertline.pipeline.core.errors import BertlineError
 
 GOOD = [("Ada wrote to Charles", "B-PER O O B-PER"), ("In London town", "O B-LOC I-LOC")] * 20
 

@@ -12,18 +12,18 @@ from test_ingest_splits import Rows, make_pipeline, write
 from test_rows_of_evaluator import write_examples
 from tiny_models import CLASSES, Tiny, make
 
-from components.evaluation import evaluate
-from components.held_out.rows import HeldOutRows
-from components.held_out.scores import scores
-from components.ingest.component import Ingest
-from components.ingest.files import digest, find_files
-from components.ingest.report import judge
-from components.ingest.run import ingest
-from components.verdict import OVERALL, Verdict
-from models.task import check_test, get_task
-from pipeline.config import DataConfig, EvaluationConfig
-from pipeline.errors import BertlineError
-from serving.signatures import export
+from bertline.components.evaluator.executor import evaluate
+from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.evaluator.predictions.scores import scores
+from bertline.components.evaluator.verdict import OVERALL, Verdict
+from bertline.components.ingest.component import Ingest
+from bertline.components.ingest.executor import ingest
+from bertline.components.ingest.files import digest, find_files
+from bertline.components.ingest.report import judge
+from bertline.models.tasks.base.task import check_test, get_task
+from bertline.pipeline.config import DataConfig, EvaluationConfig
+from bertline.pipeline.core.errors import BertlineError
+from bertline.serving.export.saved_model import export
 
 
 def texts(folder: Path, split: str) -> list[str]:

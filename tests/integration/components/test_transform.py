@@ -10,13 +10,13 @@ import tensorflow_transform as tft
 from tfx.types import artifact_utils, channel_utils, standard_artifacts
 from tfx.utils import json_utils
 
-from components import transform
-from components.artifacts import Vocabulary
-from components.transform import Executor, Transform, first_values, target_vocabulary_of, vocabulary_of
-from models.task import get_task
-from models.text import TextEncoder
-from models.vocabulary import SPECIAL_PIECES, read_vocabulary
-from pipeline.config import TextConfig
+from bertline.components.artifacts import Vocabulary
+from bertline.components.transform import component as transform
+from bertline.components.transform.component import Executor, Transform, first_values, target_vocabulary_of, vocabulary_of
+from bertline.models.tasks.base.task import get_task
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.models.tokenization.vocabulary import SPECIAL_PIECES, read_vocabulary
+from bertline.pipeline.config import TextConfig
 
 TEXT = TextConfig(seq_len=12)
 VOCAB = [*SPECIAL_PIECES, *"中!。", *string.ascii_lowercase, *(f"##{letter}" for letter in string.ascii_lowercase)]

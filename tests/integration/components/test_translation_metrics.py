@@ -15,12 +15,12 @@ from click.testing import CliRunner
 from made_rows import random_rows
 from recorded_runs import Record
 
-from components.evaluation import evaluate
-from components.held_out.rows import HeldOutRows
-from components.held_out.scores import scores
-from components.verdict import Verdict
-from pipeline.cli import main
-from pipeline.config import EvaluationConfig
+from bertline.components.evaluator.executor import evaluate
+from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.evaluator.predictions.scores import scores
+from bertline.components.evaluator.verdict import Verdict
+from bertline.pipeline.cli import main
+from bertline.pipeline.config import EvaluationConfig
 
 WORDS = ["the", "CAT", "sat,", "On", "MAT.", "Café", "北京", "🎬", "it's"]
 

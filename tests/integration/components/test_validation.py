@@ -13,16 +13,16 @@ from tfx.orchestration.local.local_dag_runner import LocalDagRunner
 from tfx.orchestration.metadata import sqlite_metadata_connection_config
 from tfx.orchestration.pipeline import Pipeline
 
-from components import events
-from components.anomalies import Anomaly, explain, validate
-from components.ingest.component import Ingest
-from components.ingest.records import Row
-from components.ingest.report import Tally
-from components.ingest.rows import sort_row
-from components.schema import labels_of, read_schema
-from components.validation import DataGate, SchemaFromConfig, gate, make_schema, read_baseline
-from pipeline.config import DataConfig, LabelKind, ValidationConfig
-from pipeline.errors import AnomaliesError, BertlineError
+from bertline.components.ingest.component import Ingest
+from bertline.components.ingest.readers.records import Row
+from bertline.components.ingest.report import Tally
+from bertline.components.ingest.rows import sort_row
+from bertline.components.validation.anomalies import Anomaly, explain, validate
+from bertline.components.validation.component import DataGate, SchemaFromConfig, gate, make_schema, read_baseline
+from bertline.components.validation.schema import labels_of, read_schema
+from bertline.pipeline.config import DataConfig, LabelKind, ValidationConfig
+from bertline.pipeline.core import events
+from bertline.pipeline.core.errors import AnomaliesError, BertlineError
 
 BOUNDS = ValidationConfig()
 DATA = DataConfig(train="train.csv", eval="eval.csv")

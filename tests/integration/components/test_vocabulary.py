@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tfx.types import artifact_utils, channel_utils, standard_artifacts
 
-from components import vocabulary as component
-from components.artifacts import Vocabulary
-from components.vocabulary import Executor, SplitIntoWords, VocabularyGen, learn_vocabulary
-from models.text import TextEncoder
-from models.vocabulary import SPECIAL_PIECES, read_vocabulary
-from pipeline.config import TextConfig
-from pipeline.errors import BertlineError
+from bertline.components.artifacts import Vocabulary
+from bertline.components.vocabulary import component
+from bertline.components.vocabulary.component import Executor, SplitIntoWords, VocabularyGen, learn_vocabulary
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.models.tokenization.vocabulary import SPECIAL_PIECES, read_vocabulary
+from bertline.pipeline.config import TextConfig
+from bertline.pipeline.core.errors import BertlineError
 
 COUNTS = {"low": 5, "lower": 2, "newest": 6, "widest": 3, "!": 4, "中": 2, "q": 1}
 SENTENCES = [

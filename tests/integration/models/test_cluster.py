@@ -12,22 +12,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.cluster import PEER_LOST, Cluster
-from models.devices import scaled
-from pipeline.config import TrainingConfig
-from pipeline.errors import BertlineError
-from serving.child import environment_of_child
+from bertline.models.training.cluster import PEER_LOST, Cluster
+from bertline.models.training.distribution import scaled
+from bertline.pipeline.config import TrainingConfig
+from bertline.pipeline.core.child_process import environment_of_child
+from bertline.pipeline.core.errors import BertlineError
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MEMBER = """
 import json, os, sys, time
 from pathlib import Path
-from pipeline.environment import prepare
+from bertline.pipeline.core.environment import prepare
 prepare()
-from models.devices import join
+from bertline.models.training.distribution import join
 join()
 from tiny_training import TASK, build, losses, rows, settings
-from models.training import train
+from bertline.models.training.loop import train
 told, slow = open(sys.argv[2], "a", buffering=1), float(os.environ.get("SLOW", 0))
 def report(record):
     told.write(f"{record.step}\\n")
@@ -65,7 +65,7 @@ class Member:
         self._output, self._errors = folder / f"output-{index}.json", folder / f"errors-{index}.txt"
         config = {"cluster": {"worker": list(cluster)}, "task": {"type": "worker", "index": index}} if cluster else {}
         environment = environment_of_child(TF_CONFIG=json.dumps(config), SLOW=str(slow), OMP_NUM_THREADS="1")
-        environment["PYTHONPATH"] += f"{os.pathsep}{ROOT / 'tests'}"
+        environment["PYTHONPATH"] += f"{os.pathsep}{ROOT / 'tests' / 'helpers'}"
         command = [sys.executable, "-c", MEMBER, str(folder / "checkpoint"), str(self.told), json.dumps(options)]
         with self._output.open("w") as output, self._errors.open("w") as errors:
             self.process = subprocess.Popen(command, env=environment, stdout=output, stderr=errors)

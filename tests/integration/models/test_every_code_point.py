@@ -14,9 +14,9 @@ import tensorflow as tf
 from tokenizers import BertWordPieceTokenizer
 from wordpiece import known_differences, words_of, write_vocab
 
-from models.text import TextEncoder
-from models.vocabulary import SPECIAL_PIECES
-from models.words import WordSplitter
+from bertline.models.tokenization.normalizer import WordSplitter
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.models.tokenization.vocabulary import SPECIAL_PIECES
 
 pytestmark = pytest.mark.full
 

@@ -9,10 +9,10 @@ from pathlib import Path
 def test_a_turkish_locale_does_not_change_the_pieces():
     """ICU lowers "I" to a dotless ı there; the environment is read once a process, so this takes a new one."""
     script = (
-        "import tensorflow as tf; from models.words import WordSplitter;"
+        "import tensorflow as tf; from bertline.models.tokenization.normalizer import WordSplitter;"
         "print(ascii(WordSplitter().normalise(tf.constant(['IİıÉI'])).numpy()[0].decode()))"
     )
     environment = {**os.environ, "LC_ALL": "tr_TR.UTF-8", "LANG": "tr_TR.UTF-8", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     done = subprocess.run([sys.executable, "-c", script], cwd=root, env=environment, capture_output=True, text=True)
     assert done.stdout.strip() == ascii("iiıei"), done.stderr

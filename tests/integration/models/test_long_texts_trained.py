@@ -10,14 +10,15 @@ import tensorflow as tf
 from learned import write_examples
 from wordpiece import write_vocab
 
-from components import events, trainer
-from models.raw_examples import features_of
-from models.rebuilding import rebuild
-from models.task import Context, get_task
-from models.text import TextEncoder
-from models.vocabulary import SPECIAL_PIECES
-from pipeline.config import ModelConfig, PretrainingConfig, TextConfig, TrainingConfig
-from serving.signatures import ServedModel
+from bertline.components.trainer import executor as trainer
+from bertline.models.checkpoints.from_saved_model import rebuild
+from bertline.models.data.example_parsing import features_of
+from bertline.models.tasks.base.task import Context, get_task
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.models.tokenization.vocabulary import SPECIAL_PIECES
+from bertline.pipeline.config import ModelConfig, PretrainingConfig, TextConfig, TrainingConfig
+from bertline.pipeline.core import events
+from bertline.serving.export.saved_model import ServedModel
 
 TASK, LABELS = get_task("classification"), ("no", "yes")
 TEXT = TextConfig(seq_len=8, max_windows=4)

@@ -9,14 +9,14 @@ import pytest
 import tensorflow as tf
 from wordpiece import VOCAB, write_vocab
 
-from components.trainer import phases_of
-from models.encoder import Encoder, EncoderSize
-from models.inputs import Corpus
-from models.task import Context, get_task
-from models.tasks.graphs.pretraining import LABELS
-from models.text import TextEncoder
-from models.training import Phase, StepRecord, train
-from pipeline.config import PretrainingConfig, TextConfig, TrainingConfig
+from bertline.components.trainer.executor import phases_of
+from bertline.models.data.batching import Corpus
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.models.tasks.base.task import Context, get_task
+from bertline.models.tasks.graphs.pretraining import LABELS
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.models.training.loop import Phase, StepRecord, train
+from bertline.pipeline.config import PretrainingConfig, TextConfig, TrainingConfig
 
 TASK = get_task("pretraining")
 PHASES = [{"seq_len": 12, "epochs": 2, "batch_size": 8}, {"seq_len": 24, "epochs": 1, "batch_size": 4}]

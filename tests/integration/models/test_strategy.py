@@ -8,19 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.encoder import Encoder, EncoderSize
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
 
 TWO_DEVICES = """
 import json, sys, tempfile
 from pathlib import Path
-from pipeline.environment import prepare
+from bertline.pipeline.core.environment import prepare
 prepare()
 import tensorflow as tf
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-sys.path.insert(0, "tests")
+sys.path.insert(0, "tests/helpers")
 from tiny_training import TASK, build, losses, rows, settings
-from models.training import train
+from bertline.models.training.loop import train
 def run(devices, dropout=0.0, **options):
     chosen = settings(epochs=1, devices=devices, clip_norm=0.05, **options)
     with tempfile.TemporaryDirectory() as folder:
@@ -36,9 +36,9 @@ def translate(devices):
         result = train(lambda: other.build(16), other.TASK, chosen, learned, learned, checkpoint_folder=Path(folder) / "c")
     return losses(result)
 def exported(devices):
-    from models.task import Context
-    from models.text import TextEncoder
-    from serving.signatures import ServedModel, export
+    from bertline.models.tasks.base.task import Context
+    from bertline.models.tokenization.tokenizer import TextEncoder
+    from bertline.serving.export.saved_model import ServedModel, export
     from wordpiece import write_vocab
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -68,7 +68,7 @@ print(json.dumps({
 @pytest.mark.full
 def test_two_replicas_give_the_losses_of_one():
     """With 70 rows and batches of 16 some batches are not full; the clip bound is low enough to bind at every step."""
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     done = subprocess.run([sys.executable, "-c", TWO_DEVICES], cwd=root, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
@@ -83,7 +83,7 @@ def test_two_replicas_give_the_losses_of_one():
 MIRRORED = """
 import json
 import numpy as np, tensorflow as tf
-from models.encoder import Encoder, EncoderSize
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
 
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
@@ -116,7 +116,7 @@ def test_replicas_share_weights_and_counters_but_not_their_noise():
     encoder = Encoder(EncoderSize(vocab_size=30, layers=2, hidden=8, heads=2, intermediate=16), seed=1)
     alone = encoder(tokens, None, tokens > 0, training=True).numpy().tolist()
     code = MIRRORED.replace("ONE_DEVICE", json.dumps(alone))
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])

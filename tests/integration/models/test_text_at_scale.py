@@ -8,8 +8,8 @@ import tensorflow as tf
 from tokenizers import BertWordPieceTokenizer
 from wordpiece import VOCAB, Graphs, write_vocab
 
-from models.text import TextEncoder
-from pipeline.config_file import load
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.pipeline.settings.loader import load
 
 
 @pytest.fixture(scope="module")

@@ -7,13 +7,13 @@ import pytest
 import tensorflow as tf
 from tiny_training import CONTEXT, TASK, build, losses, rows, settings
 
-from models import steps
-from models.devices import join
-from models.held_out import scorer
-from models.inputs import batches, plan
-from models.steps import evaluator
-from models.training import train
-from pipeline.errors import BertlineError
+from bertline.models.data.batching import batches, plan
+from bertline.models.training import step as steps
+from bertline.models.training.distribution import join
+from bertline.models.training.epoch_metrics import scorer
+from bertline.models.training.loop import train
+from bertline.models.training.step import evaluator
+from bertline.pipeline.core.errors import BertlineError
 
 
 def test_it_learns_what_can_be_learned(tmp_path):

@@ -9,18 +9,18 @@ import pytest
 import tensorflow as tf
 from tiny_training import CONTEXT, TASK, losses, rows, settings
 
-from components.trainer import weighed
-from models import inputs
-from models.curves import Curves
-from models.devices import join
-from models.encoder import Encoder, EncoderSize
-from models.optimizer import Optimizer
-from models.precision import dtype_policy
-from models.recompute import recompute_layers
-from models.steps import _accumulated, evaluator, step_function
-from models.training import train
-from pipeline.config import TrainingConfig
-from pipeline.errors import BertlineError
+from bertline.components.trainer.executor import weighed
+from bertline.models.adapters.gradient_checkpointing import recompute_layers
+from bertline.models.data import batching
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.models.training.distribution import join
+from bertline.models.training.loop import train
+from bertline.models.training.optimizer import Optimizer
+from bertline.models.training.precision import dtype_policy
+from bertline.models.training.step import _accumulated, evaluator, step_function
+from bertline.models.training.tensorboard import Curves
+from bertline.pipeline.config import TrainingConfig
+from bertline.pipeline.core.errors import BertlineError
 
 SIZE = EncoderSize(vocab_size=40, layers=1, hidden=8, heads=2, intermediate=16)
 
@@ -36,7 +36,7 @@ def build_without_noise():
 
 def flipped(corpus):
     """Whoever learns the training rows does worse and worse on these."""
-    return inputs.Corpus(corpus.values, corpus.starts, {"label_id": 1 - corpus.targets["label_id"]})
+    return batching.Corpus(corpus.values, corpus.starts, {"label_id": 1 - corpus.targets["label_id"]})
 
 
 def values(model):
@@ -170,7 +170,7 @@ def test_parts_of_a_batch_give_the_weights_of_the_whole(tmp_path):
 def test_parts_count_by_the_weights_of_their_rows():
     """As for losses that count tokens: the rows' shares are as unequal as can be, and one part has almost all of it."""
     data = rows(8)
-    (batch,) = inputs.batches(data, [inputs.Batch(np.arange(8), 20)], 8)
+    (batch,) = batching.batches(data, [batching.Batch(np.arange(8), 20)], 8)
     batch["weight"] = tf.constant([0.4, 0.3, 0.2, 0.05, 0.02, 0.02, 0.01, 0.0])
     found = []
     for parts in (1, 4):
@@ -272,7 +272,7 @@ def test_adapters_leave_a_plain_model_that_differs_by_as_many_ranks(tmp_path):
 
 def test_recomputed_layers_have_the_gradients_of_kept_ones():
     """With dropout: the second pass must drop what the first one dropped, and the counters go on as ever."""
-    (batch,) = inputs.batches(rows(8), [inputs.Batch(np.arange(8), 20)], 8)
+    (batch,) = batching.batches(rows(8), [batching.Batch(np.arange(8), 20)], 8)
     found = []
     for recompute in (False, True):
         model = build(0.3, layers=2)
@@ -302,7 +302,7 @@ def test_half_precision_trains_float32_weights_to_about_the_same_losses(tmp_path
         folder = tmp_path / precision
         result = train(build_without_noise, TASK, chosen, rows(48), rows(16), checkpoint_folder=folder)
         assert {variable.dtype for variable in result.model.trainable_variables} == {"float32"}
-        (batch,) = inputs.batches(rows(4), [inputs.Batch(np.arange(4), 20)], 4)
+        (batch,) = batching.batches(rows(4), [batching.Batch(np.arange(4), 20)], 4)
         assert result.model(batch).dtype == tf.float32
         found[precision] = losses(result)
     for precision in ("bfloat16", "float16"):
@@ -350,7 +350,7 @@ def test_a_rare_class_is_found_where_it_weighs_more_or_is_drawn_oftener(tmp_path
     result = train(build_without_noise, TASK, training, corpus, skewed(seed=1), checkpoint_folder=tmp_path)
     held_out = skewed(seed=1)
     found = 0
-    for batch in inputs.batches(held_out, inputs.plan(held_out.lengths, 16, (8, 16), seed=None), 16):
+    for batch in batching.batches(held_out, batching.plan(held_out.lengths, 16, (8, 16), seed=None), 16):
         answers = tf.argmax(result.model(batch), axis=-1)
         found += int(tf.reduce_sum(tf.cast((answers == 1) & (batch["label_id"] == 1) & (batch["weight"] > 0), tf.int32)))
     # It is likelier not to be there than to be, whatever is seen: only who looks for it finds it.

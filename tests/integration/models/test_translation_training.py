@@ -7,13 +7,13 @@ import pytest
 import tensorflow as tf
 from tiny_translation import TASK, backwards, build, context, corpus, features, settings, texts
 
-from models import steps
-from models.devices import join
-from models.held_out import scorer
-from models.inputs import Batch, padded
-from models.optimizer import Optimizer
-from models.tasks.graphs.translation import ask
-from models.training import train
+from bertline.models.data.batching import Batch, padded
+from bertline.models.tasks.graphs.translation import ask
+from bertline.models.training import step as steps
+from bertline.models.training.distribution import join
+from bertline.models.training.epoch_metrics import scorer
+from bertline.models.training.loop import train
+from bertline.models.training.optimizer import Optimizer
 
 
 def written(model, given, sources):

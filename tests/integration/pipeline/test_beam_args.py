@@ -20,11 +20,11 @@ from apache_beam.transforms import userstate
 from apache_beam.transforms.userstate import CombiningValueStateSpec
 from tfx.utils.dependency_utils import make_beam_dependency_flags
 
-from components.small import SmallDataOptions
-from pipeline import lean_beam
-from pipeline.beam import ONE_WORKER_BYTES, beam_args
-from pipeline.config_file import load
-from pipeline.errors import BertlineError
+from bertline.components.small_data import SmallDataOptions
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.orchestration import lean_beam
+from bertline.pipeline.orchestration.beam import ONE_WORKER_BYTES, beam_args
+from bertline.pipeline.settings.loader import load
 
 
 def told(*settings, raw_bytes=1000):

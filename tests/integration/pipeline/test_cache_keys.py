@@ -11,9 +11,9 @@ from lines import make_rows, write_csv
 from tfx.utils import json_utils
 from wordpiece import VOCAB, write_vocab
 
-from pipeline import fingerprints
-from pipeline.build import create_pipeline
-from pipeline.config_file import load
+from bertline.pipeline.orchestration import fingerprints
+from bertline.pipeline.orchestration.builder import create_pipeline
+from bertline.pipeline.settings.loader import load
 
 CONFIG = """
 name: tiny
@@ -24,15 +24,15 @@ evaluation: {thresholds: {accuracy: 0.8}}
 """
 MADE_BY = {
     "Ingest": "components/ingest/shards.py",
-    "StatisticsGen": "components/statistics.py",
-    "Schema": "components/validation.py",
-    "ExampleValidator": "components/anomalies.py",
-    "Vocabulary": "components/vocabulary.py",
+    "StatisticsGen": "components/statistics/component.py",
+    "Schema": "components/validation/component.py",
+    "ExampleValidator": "components/validation/anomalies.py",
+    "Vocabulary": "components/vocabulary/component.py",
     "Transform": "models/tasks/classification.py",
     "Trainer": "models/tasks/classification.py",
     "Evaluator": "models/tasks/classification.py",
     "ServeCheck": "serving/embedded/server.py",
-    "Pusher": "components/destinations.py",
+    "Pusher": "components/pusher/destinations.py",
 }
 """A source of each step that it reaches in the most roundabout way, as a task by its name."""
 
@@ -137,10 +137,15 @@ def sources(tmp_path_factory):
         ("config/training.py", "class TrainingConfig(", "class TrainingConfig(object, ", {"Trainer"}),
         ("config/results.py", "class EvaluationConfig(", "class EvaluationConfig(object, ", {"Evaluator"}),
         ("config/results.py", "class TrackingConfig(", "class TrackingConfig(object, ", set()),
-        ("storage.py", "def send(source: Path,", "def send(source: str,", {"Ingest", "Trainer", "Evaluator", "Pusher"}),
+        (
+            "core/storage.py",
+            "def send(source: Path,",
+            "def send(source: str,",
+            {"Ingest", "Trainer", "Evaluator", "Pusher"},
+        ),
         ("cli.py", "__future__ import annotations", "__future__ import annotations, division", set()),
-        ("display.py", "__future__ import annotations", "__future__ import annotations, division", set()),
-        ("presets/reviews.yaml", "name: reviews", "name: films", set()),
+        ("console/display.py", "__future__ import annotations", "__future__ import annotations, division", set()),
+        ("settings/presets/reviews.yaml", "name: reviews", "name: films", set()),
     ],
 )
 def test_code_of_pipeline_is_known_to_the_steps_that_take_it_and_to_no_other(

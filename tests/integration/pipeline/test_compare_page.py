@@ -8,9 +8,9 @@ import pytest
 from browser import Browser
 from recorded_runs import LABELS, Record, answers, falling, judged
 
-from pipeline.compare.comparison import compare
-from pipeline.compare.page import render
-from pipeline.run_store import run_store
+from bertline.pipeline.runs.compare.comparison import compare
+from bertline.pipeline.runs.compare.page import render
+from bertline.pipeline.runs.store import run_store
 
 HOSTILE = "</script><img src=x onerror=\"document.title='taken over'\">"
 

@@ -12,7 +12,7 @@ from kfp.pipeline_spec import pipeline_spec_pb2 as kfp_spec
 from lines import Line
 from spec_executor import read_spec
 
-from pipeline.cli import main
+from bertline.pipeline.cli import main
 
 RESOURCES = {"default": {"cpu": 2, "memory": 4}, "Trainer": {"cpu": 8, "memory": 32.5, "gpus": 2}}
 
@@ -55,7 +55,7 @@ def test_every_step_is_a_container_that_open_source_kubeflow_can_run(spec):
         assert executor.WhichOneof("spec") == "container", "no resolver and no importer"
         assert not executor.container.HasField("lifecycle"), "no driver"
         assert executor.container.image == "registry.example/bertline:7"
-        assert list(executor.container.command) == ["python", "-m", "pipeline.kubeflow_step"]
+        assert list(executor.container.command) == ["python", "-m", "bertline.pipeline.orchestration.kubeflow_step"]
     beam = found["Ingest_executor"].container.args
     assert "--direct_running_mode=in_memory" in beam, "the arguments of Beam go with the steps that need them"
 
@@ -156,7 +156,7 @@ def test_a_tfjob_trains_with_a_chief_that_runs_the_line_and_workers_beside_it(li
         assert mount["subPath"] == "reviews"
     written = tmp_path / "line.yaml"
     written.write_text(config["data"]["line.yaml"])
-    from pipeline.config_file import load
+    from bertline.pipeline.settings.loader import load
 
     assert load(str(written)).training == load(str(line.config)).training
 

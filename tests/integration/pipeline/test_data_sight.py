@@ -10,8 +10,8 @@ from mlflow import MlflowClient
 from pages import Read, assert_accessible, assert_self_contained
 from recording import VERDICT, config_in, evaluation, make_store, only_run_of, send, tracked
 
-from components.sight.data import Data, look
-from pipeline.data_sight import DataSight
+from bertline.components.reports.data import Data, look
+from bertline.pipeline.runs.data_report import DataSight
 
 SPLITS = {"train": reviews(400, texts={row: "a private text" for row in range(5)}), "eval": reviews(60, seed=1)}
 CLEAN = {"anomalies": [], "allowed": False, "drift": []}

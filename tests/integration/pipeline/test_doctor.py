@@ -2,7 +2,7 @@
 
 import socket
 
-from pipeline import doctor
+from bertline.pipeline.commands import doctor
 
 
 def test_the_locked_environment_is_well(tmp_path):

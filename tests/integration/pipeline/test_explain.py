@@ -15,18 +15,18 @@ from click.testing import CliRunner
 from lines import BAD, FILLING, GOOD, make_rows
 from wordpiece import words_of, write_vocab
 
-from models.encoder import Encoder, EncoderSize
-from models.inputs import Corpus
-from models.task import Context, get_task
-from models.text import TextEncoder
-from models.training import train
-from models.vocabulary import SPECIAL_PIECES
-from pipeline.cli import main
-from pipeline.config import TextConfig, TrainingConfig
-from pipeline.explain import explain, page
-from pipeline.explain.loading import find, load
-from serving.contract import read_card, write_card
-from serving.signatures import ServedModel, export
+from bertline.models.data.batching import Corpus
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.models.tasks.base.task import Context, get_task
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.models.tokenization.vocabulary import SPECIAL_PIECES
+from bertline.models.training.loop import train
+from bertline.pipeline.cli import main
+from bertline.pipeline.config import TextConfig, TrainingConfig
+from bertline.pipeline.inference.explain import explain, page
+from bertline.pipeline.inference.explain.loading import find, load
+from bertline.serving.contract import read_card, write_card
+from bertline.serving.export.saved_model import ServedModel, export
 
 TASK = get_task("classification")
 LABELS = ("bad", "good", "plain")
@@ -130,7 +130,7 @@ def test_nothing_is_said_beside_the_answer_unless_something_is_wrong(pushed, com
     def told(folder):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_CPP")}
         asked = [*command, str(folder), "a wonderful film"]
-        script = "from pipeline.cli import main; main()"
+        script = "from bertline.pipeline.cli import main; main()"
         return subprocess.run([sys.executable, "-c", script, *asked], capture_output=True, text=True, env=environment)
 
     done = told(pushed / "3")

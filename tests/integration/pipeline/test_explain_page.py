@@ -9,10 +9,10 @@ import pytest
 from browser import Browser
 from pages import HOSTILE, assert_accessible, assert_self_contained
 
-from models.explaining.explanation import Attention, Attribution, Explanation
-from models.explaining.gradients import Integrated
-from models.explaining.reading import Reading, Word
-from pipeline.explain import page
+from bertline.models.explain.explanation import Attention, Attribution, Explanation
+from bertline.models.explain.gradients import Integrated
+from bertline.models.explain.reading import Reading, Word
+from bertline.pipeline.inference.explain import page
 
 WORDS = 198  # with [CLS] and [SEP], 200 pieces
 LAYERS, HEADS = 6, 12
@@ -165,6 +165,6 @@ def test_the_page_is_readable_light_and_dark_wide_and_narrow(shown, written):
 
 
 def test_maps_that_are_too_many_are_left_out_and_that_is_said(monkeypatch):
-    monkeypatch.setattr("pipeline.explain.page._MOST_WEIGHTS", 1000)
+    monkeypatch.setattr("bertline.pipeline.inference.explain.page._MOST_WEIGHTS", 1000)
     html = page(explanation()).html
     assert 'id="attention"' not in html and "too long for the maps of all heads" in html

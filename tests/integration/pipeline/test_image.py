@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -37,8 +37,11 @@ def image(tmp_path_factory) -> Path:
         if name == "COPY":
             *given, target = rest.split()
             for one in given:
-                copy = shutil.copytree if (ROOT / one).is_dir() else shutil.copy
-                copy(ROOT / one, source / (one if target == "./" else target))
+                to = source / (one if target == "./" else target)
+                if (ROOT / one).is_dir():
+                    shutil.copytree(ROOT / one, to, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+                else:
+                    shutil.copy(ROOT / one, to)
         elif name == "RUN":
             # uv is on this machine already; what was downloaded before need not be again.
             command = re.sub(r"pip install --no-cache-dir uv==\S+ && |--no-cache ", "", rest)
@@ -51,13 +54,15 @@ def image(tmp_path_factory) -> Path:
 
 @pytest.mark.full
 def test_what_the_image_installs_finds_the_steps_without_the_sources(image, tmp_path):
-    code = "import components, pipeline.kubeflow_runner as made; print(made.COMMAND, components.__file__)"
+    code = (
+        "import bertline, bertline.pipeline.orchestration.kubeflow_runner as made; print(made.COMMAND, bertline.__file__)"
+    )
     environment = {"PATH": str(image / "bin"), "HOME": str(tmp_path)}
     done = subprocess.run(
         [image / "bin" / "python", "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert "pipeline.kubeflow_step" in done.stdout and f"{image}/" in done.stdout
+    assert "bertline.pipeline.orchestration.kubeflow_step" in done.stdout and f"{image}/" in done.stdout
     shown = subprocess.run(
         [image / "bin" / "bertline", "--version"], cwd=tmp_path, env=environment, capture_output=True, text=True
     )

@@ -5,10 +5,10 @@ import os
 import new_files
 import pytest
 
-from pipeline.build import create_pipeline
-from pipeline.config_file import load
-from pipeline.errors import BertlineError
-from pipeline.new import write_config
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.new import write_config
+from bertline.pipeline.orchestration.builder import create_pipeline
+from bertline.pipeline.settings.loader import load
 
 
 @pytest.mark.parametrize("kind", list(new_files.KINDS))

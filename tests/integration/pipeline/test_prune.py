@@ -9,18 +9,18 @@ import pytest
 import tensorflow as tf
 from tiny_pushed import SIZE, TEXTS, push, records
 
-from components import events
-from components.head_plots import pictures
-from components.head_pruning import PushedHeads, check_prunable
-from components.serve_check import differences, read_samples
-from components.side_by_side import side_by_side
-from models.checkpoints import load_encoder, load_heads
-from models.head_importance import mask_without
-from models.lora import find_encoder
-from pipeline.errors import BertlineError
-from pipeline.line_rows import held_out_records, records_of_file
-from serving.contract import CARD, ENCODER, folder_bytes, read_card
-from serving.signatures import ServedModel
+from bertline.components.pruning.heads import PushedHeads, check_prunable
+from bertline.components.pruning.plots import pictures
+from bertline.components.pruning.side_by_side import side_by_side
+from bertline.components.serve_check.executor import differences, read_samples
+from bertline.models.adapters.head_importance import mask_without
+from bertline.models.adapters.lora import find_encoder
+from bertline.models.checkpoints import load_encoder, load_heads
+from bertline.pipeline.core import events
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.runs.eval_examples import held_out_records, records_of_file
+from bertline.serving.contract import CARD, ENCODER, folder_bytes, read_card
+from bertline.serving.export.saved_model import ServedModel
 
 LOST = {0: [0, 1, 2, 3], 1: [2]}
 """The first layer has no head left."""

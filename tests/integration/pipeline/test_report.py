@@ -16,16 +16,16 @@ from pages import HOSTILE, Read, assert_accessible, assert_self_contained
 from recorded_runs import answers, judged
 from reported_runs import MODEL, Reported, version
 
-from components.held_out.rows import HeldOutRows
-from components.held_out.scores import bootstrap
-from components.sight.data import Data
-from components.sight.data_page import data_page
-from components.sight.page import Page
-from components.sight.results import Bounds, results_of
-from components.sight.results_page import results_page
-from pipeline.cli import main
-from pipeline.report import report_page
-from pipeline.run_store import run_store
+from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.evaluator.predictions.scores import bootstrap
+from bertline.components.reports.data import Data
+from bertline.components.reports.data_page import data_page
+from bertline.components.reports.page import Page
+from bertline.components.reports.results import Bounds, results_of
+from bertline.components.reports.results_page import results_page
+from bertline.pipeline.cli import main
+from bertline.pipeline.runs.report import report_page
+from bertline.pipeline.runs.store import run_store
 
 
 @pytest.fixture(scope="module")

@@ -18,11 +18,11 @@ import pytest
 from click.testing import CliRunner
 from recorded_runs import Record, answers, falling, judged, summary
 
-from components.publish import publish
-from components.store import PATIENCE
-from components.verdict import Verdict
-from pipeline.cli import main
-from pipeline.fingerprints import ROOT
+from bertline.components.evaluator.verdict import Verdict
+from bertline.components.pusher.executor import publish
+from bertline.components.tracking.backend.store import PATIENCE
+from bertline.pipeline.cli import main
+from bertline.pipeline.orchestration.fingerprints import ROOT as PACKAGE
 
 
 class Told:
@@ -242,8 +242,10 @@ def test_a_port_that_is_taken_is_one_sentence(store):
 
 
 def test_the_pages_of_a_store_are_shown_until_a_signal_and_nothing_stays_behind(store):
-    command = [sys.executable, "-m", "pipeline.cli", "ui", "--port", "0", "--workspace", str(store.workspace)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT) as shown:
+    command = [sys.executable, "-m", "bertline.pipeline.cli", "ui", "--port", "0", "--workspace", str(store.workspace)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=PACKAGE.parent
+    ) as shown:
         started = []
         try:
             address = re.search(r"on (http://127\.0\.0\.1:[0-9]+)\.", shown.stdout.readline())[1]

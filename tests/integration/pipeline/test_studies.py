@@ -10,11 +10,11 @@ import json
 import pytest
 from lines import ALONE, Line, write_config
 
-import pipeline.study
-from components import events
-from components.verdict import Verdict
-from pipeline.errors import TrainingDivergedError
-from pipeline.summary import Summary
+import bertline.pipeline.studies.study
+from bertline.components.evaluator.verdict import Verdict
+from bertline.pipeline.console.summary import Summary
+from bertline.pipeline.core import events
+from bertline.pipeline.core.errors import TrainingDivergedError
 
 TOO_MUCH = 1.0e38
 
@@ -57,8 +57,8 @@ class StandIn:
 
 @pytest.fixture
 def line(tmp_path, monkeypatch):
-    monkeypatch.setattr(pipeline.study, "LocalEngine", StandIn)
-    monkeypatch.setattr(pipeline.study, "create_pipeline", lambda config, push: push)
+    monkeypatch.setattr(bertline.pipeline.studies.study, "LocalEngine", StandIn)
+    monkeypatch.setattr(bertline.pipeline.studies.study, "create_pipeline", lambda config, push: push)
     monkeypatch.setattr(StandIn, "asked", [])
     line = Line(tmp_path)
     space = {"training.weight_decay": [0.01, 0.02, TOO_MUCH]}

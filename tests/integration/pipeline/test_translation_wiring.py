@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from tfx.utils import json_utils
 
-from pipeline.build import create_pipeline
-from pipeline.config import Config, DataConfig, EvaluationConfig, TextConfig, TranslationConfig
-from pipeline.errors import BertlineError
+from bertline.pipeline.config import Config, DataConfig, EvaluationConfig, TextConfig, TranslationConfig
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.orchestration.builder import create_pipeline
 
 
 @pytest.fixture

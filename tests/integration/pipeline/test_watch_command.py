@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from lines import Line, make_rows, write_config, write_csv
 
-from pipeline import watch_command
+from bertline.pipeline.commands import watch as watch_command
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_each_state_of_the_data_is_run_on_once(watched):
     watched.arrive(2)
     assert "2 files: running the pipeline" in watched.look().output and len(watched.commands) == 2
     run = watched.commands[-1]
-    assert run[1:4] == ["-m", "pipeline.cli", "run"] and "evaluation.must_beat=true" in run
+    assert run[1:4] == ["-m", "bertline.pipeline.cli", "run"] and "evaluation.must_beat=true" in run
 
 
 def test_a_refusal_and_a_failure_are_told_and_not_run_again(watched):

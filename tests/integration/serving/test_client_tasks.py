@@ -14,12 +14,12 @@ from learned import VERSION
 from tensorflow_serving.config import model_server_config_pb2
 from tiny_models import CLASSES, EVERY
 
-import pipeline.predict
-from pipeline.cli import main
-from pipeline.config import task_names
-from serving.client import AsyncClient, Client, ServingError
-from serving.embedded.server import Server
-from serving.settings import ServerSettings
+import bertline.pipeline.inference.predictor
+from bertline.pipeline.cli import main
+from bertline.pipeline.config import task_names
+from bertline.serving.client.sync import AsyncClient, Client, ServingError
+from bertline.serving.embedded.server import Server
+from bertline.serving.settings import ServerSettings
 
 MODELS = {tiny.task: tiny for tiny in EVERY}
 """One of each task; where a row may have one text or two, it has two."""
@@ -88,7 +88,9 @@ def client(address):
 @pytest.fixture(scope="module", autouse=True)
 def folders_are_loaded_once():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline.predict, "_load", functools.cache(pipeline.predict._load))
+        patch.setattr(
+            bertline.pipeline.inference.predictor, "_load", functools.cache(bertline.pipeline.inference.predictor._load)
+        )
         yield
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models.encoder import Encoder, EncoderSize
-from models.task import Context, get_task
-from models.text import TextEncoder
-from serving.contract import read_card
-from serving.samples import make_samples
-from serving.signatures import ServedModel, export
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.models.tasks.base.task import Context, get_task
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.serving.contract import read_card
+from bertline.serving.export.samples import make_samples
+from bertline.serving.export.saved_model import ServedModel, export
 
 LABELS = ("bad", "good")
 TEXTS = ["a good café", "", "好 film 🎬", "a a a a bad one", "\u3000ｗｉｄｅ e\u0301"]
@@ -48,7 +48,7 @@ signatures = tf.saved_model.load({str(moved)!r}).signatures
 texts = tf.constant({TEXTS!r})
 answer = signatures["serving_default"](text=texts)
 asked = signatures["tokenize"](text=texts)
-ours = [name for name in sys.modules if name.split(".")[0] in ("models", "components", "pipeline", "serving", "keras")]
+ours = [name for name in sys.modules if name.split(".")[0] in ("bertline", "keras")]
 print(json.dumps([answer["probabilities"].numpy().tolist(), [label.decode() for label in answer["label"].numpy()],
                   asked["token_ids"].numpy().tolist(), asked["lengths"].numpy().tolist(), ours]))
 """

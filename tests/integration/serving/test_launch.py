@@ -19,12 +19,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from pipeline.errors import BertlineError
-from serving import launch as launching
-from serving.config_files import one_model
-from serving.launch import find_binary, find_docker, launch, probe_version
-from serving.settings import Batching, ServerSettings, Tls
-from serving.wire import MESSAGES
+from bertline.pipeline.core.errors import BertlineError
+from bertline.serving.client.wire import MESSAGES
+from bertline.serving.launch import launcher as launching
+from bertline.serving.launch.config_files import one_model
+from bertline.serving.launch.launcher import find_binary, find_docker, launch, probe_version
+from bertline.serving.settings import Batching, ServerSettings, Tls
 
 
 @pytest.fixture
@@ -149,9 +149,9 @@ def test_a_port_in_use_is_told_before_anything_starts(saw):
 
 SERVE = """
 import sys
-from serving.config_files import one_model
-from serving.launch import serve
-from serving.settings import ServerSettings
+from bertline.serving.launch.config_files import one_model
+from bertline.serving.launch.launcher import serve
+from bertline.serving.settings import ServerSettings
 settings = ServerSettings(one_model(sys.argv[1], "/m"), port=0, rest_api_port=None)
 serve(settings, "binary", lambda line: print(line, flush=True))
 """

@@ -12,10 +12,10 @@ import pytest
 import tensorflow as tf
 import tensorflow_text
 
-from pipeline.config import CHOICES
-from pipeline.predict import find
-from serving import lean_tensorflow
-from serving.rows import columns_of
+from bertline.pipeline.config import CHOICES
+from bertline.pipeline.inference.predictor import find
+from bertline.serving import lean_tensorflow
+from bertline.serving.client.rows import columns_of
 
 HEAVY = (
     "keras",
@@ -34,7 +34,7 @@ NAMES = {"question": "text", "context": "text_2"}
 PREDICT = f"""
 import json, sys
 from click.testing import CliRunner
-from pipeline.cli import main
+from bertline.pipeline.cli import main
 for arguments in json.loads(sys.argv[1]):
     done = CliRunner().invoke(main, ["predict", "--json", *arguments])
     assert done.exit_code == 0, done.output
@@ -43,7 +43,7 @@ print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]))
 """
 THEN_ALL = """
 import json, sys
-from pipeline.predict import find
+from bertline.pipeline.inference.predictor import find
 row = {"text": b"the cafe", "text_2": b"un abc"}
 found = find(sys.argv[1], "")
 loaded = found.load()
@@ -80,7 +80,7 @@ def test_the_pinned_tensorflow_is_still_imported_in_parts():
     `lean_tensorflow` takes of TensorFlow is elsewhere in this version, or needs more of it than before."""
     script = f"""
 import json, sys
-import serving.embedded.server
+import bertline.serving.embedded.server
 print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]))
 """
     assert run(script) == [[]], lean_tensorflow.__doc__

@@ -6,11 +6,11 @@ import time
 import pytest
 from tiny_models import EVERY, push
 
-from components.publish import publish, roll_back
-from serving.client import Client
-from serving.config_files import one_model
-from serving.embedded.server import Server
-from serving.settings import ServerSettings
+from bertline.components.pusher.executor import publish, roll_back
+from bertline.serving.client.sync import Client
+from bertline.serving.embedded.server import Server
+from bertline.serving.launch.config_files import one_model
+from bertline.serving.settings import ServerSettings
 
 
 def wait_for(versions, wanted):

@@ -14,16 +14,16 @@ from click.testing import CliRunner
 from tensorflow_serving.config import model_server_config_pb2
 from tiny_models import EVERY, push
 
-import pipeline.predict
-from components.serve_check import serve_check
-from models.translated import Sampling, Translated, Translation
-from pipeline.cli import main
-from pipeline.pyfunc import TextModel
-from serving.client import AsyncClient, Client, ServingError
-from serving.contract import WARM_UP
-from serving.embedded.server import Server
-from serving.samples import make_samples, write_samples
-from serving.settings import ServerSettings
+import bertline.pipeline.inference.predictor
+from bertline.components.serve_check.executor import serve_check
+from bertline.models.responses.translation import Sampling, Translated, Translation
+from bertline.pipeline.cli import main
+from bertline.pipeline.pyfunc import TextModel
+from bertline.serving.client.sync import AsyncClient, Client, ServingError
+from bertline.serving.contract import WARM_UP
+from bertline.serving.embedded.server import Server
+from bertline.serving.export.samples import make_samples, write_samples
+from bertline.serving.settings import ServerSettings
 
 TEXTS = ["Hello", "", "naïve  café 🎬", "a b c"]
 
@@ -54,7 +54,9 @@ def client(address):
 @pytest.fixture(scope="module", autouse=True)
 def folders_are_loaded_once():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline.predict, "_load", functools.cache(pipeline.predict._load))
+        patch.setattr(
+            bertline.pipeline.inference.predictor, "_load", functools.cache(bertline.pipeline.inference.predictor._load)
+        )
         yield
 
 

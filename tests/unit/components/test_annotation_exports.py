@@ -9,18 +9,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.ingest.files import find_files
-from components.ingest.filters import LeftOut
-from components.ingest.notes import notes
-from components.ingest.readers import check_inputs, needed_columns, read
-from components.ingest.records import BadRow, Row, list_of
-from components.ingest.report import Tally
-from components.ingest.rows import KeptRow, sort_row
-from components.ingest.word_tags import OVERLAPPING, WIDENED, WORDLESS, Span, tag_words, words_of
-from models import tags
-from pipeline.config import DataConfig
-from pipeline.errors import BertlineError
-from pipeline.new import describe, write_config
+from bertline.components.ingest.files import find_files
+from bertline.components.ingest.filters import LeftOut
+from bertline.components.ingest.notes import notes
+from bertline.components.ingest.readers.annotations.word_tags import (
+    OVERLAPPING,
+    WIDENED,
+    WORDLESS,
+    Span,
+    tag_words,
+    words_of,
+)
+from bertline.components.ingest.readers.records import BadRow, Row, list_of
+from bertline.components.ingest.readers.registry import check_inputs, needed_columns, read
+from bertline.components.ingest.report import Tally
+from bertline.components.ingest.rows import KeptRow, sort_row
+from bertline.models.data import tag_schemes
+from bertline.pipeline.config import DataConfig
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.new import describe, write_config
 
 
 def fates(path: Path, kind: str, **settings) -> list[KeptRow | BadRow | LeftOut]:
@@ -122,7 +129,7 @@ def test_the_words_under_a_span_are_one_entity(text, start, length):
     if span.start < span.end:
         found = tag_words(text, [span])
         under = [at for at, word in enumerate(words_of(text)) if word.start < span.end and word.end > span.start]
-        assert tags.entities(found.tags) == ([tags.Entity("X", under[0], under[-1] + 1)] if under else [])
+        assert tag_schemes.entities(found.tags) == ([tag_schemes.Entity("X", under[0], under[-1] + 1)] if under else [])
         assert all(word and not any(map(str.isspace, word)) for word in found.words)
 
 

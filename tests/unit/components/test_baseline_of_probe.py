@@ -7,17 +7,17 @@ from made_rows import make
 from tiny_pushed import CLASSES as LABELS
 from tiny_pushed import built, records
 
-from components.baselines.data import Examples, Given, ids_of, read_examples
-from components.baselines.judging import lost_to
-from components.baselines.measuring import Measured
-from components.baselines.probe import probe
-from components.baselines.scoring import of_predictions
-from components.probe_predictions import write_probe
-from models.inputs import padded
-from models.probing import Linear, Probe
-from models.raw_examples import features_of
-from models.task import get_task, raw_features
-from pipeline.config import EvaluationConfig
+from bertline.components.baselines.data import Examples, Given, ids_of, read_examples
+from bertline.components.baselines.judgement import lost_to
+from bertline.components.baselines.measurement import Measured
+from bertline.components.baselines.probe import probe
+from bertline.components.baselines.scores import of_predictions
+from bertline.components.trainer.probe_predictions import write_probe
+from bertline.models.data.batching import padded
+from bertline.models.data.example_parsing import features_of
+from bertline.models.tasks.base.task import get_task, raw_features
+from bertline.models.training.probing import Linear, Probe
+from bertline.pipeline.config import EvaluationConfig
 
 KEYS = ("text", "text_2")
 

@@ -8,16 +8,16 @@ import pytest
 import tensorflow as tf
 from made_rows import TASKS, make
 
-from components.baselines.answering import nearest_span
-from components.baselines.data import FEWEST_EXAMPLES, beside, read_examples
-from components.baselines.features import Rarity, overlaps, words
-from components.baselines.judging import lost_to, standard_error
-from components.baselines.measuring import Measured, measure_baselines
-from components.baselines.scoring import Baseline, of_predictions
-from components.baselines.tagging import shape
-from components.held_out.rows import HeldOutRows, row_ids
-from models.task import get_task, raw_features
-from pipeline.config import EvaluationConfig
+from bertline.components.baselines.data import FEWEST_EXAMPLES, beside, read_examples
+from bertline.components.baselines.features import Rarity, overlaps, words
+from bertline.components.baselines.judgement import lost_to, standard_error
+from bertline.components.baselines.measurement import Measured, measure_baselines
+from bertline.components.baselines.scores import Baseline, of_predictions
+from bertline.components.baselines.tasks.answering import nearest_span
+from bertline.components.baselines.tasks.tagging import shape
+from bertline.components.evaluator.predictions.rows import HeldOutRows, row_ids
+from bertline.models.tasks.base.task import get_task, raw_features
+from bertline.pipeline.config import EvaluationConfig
 
 GOOD, BAD = "wonderful brilliant moving".split(), "dreadful boring clumsy".split()
 
@@ -303,13 +303,16 @@ def test_every_task_but_one_has_baselines():
 
 
 def test_nothing_is_learned_before_it_is_asked_for():
-    code = "import components.baselines.judging, pipeline.cli, pipeline.run_record, sys; print('sklearn' in sys.modules)"
+    code = (
+        "import bertline.components.baselines.judgement, bertline.pipeline.cli, "
+        "bertline.pipeline.runs.record, sys; print('sklearn' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
 
 def test_rows_keep_their_labels_when_a_baseline_answers_them():
-    from components.baselines.scoring import answered
+    from bertline.components.baselines.scores import answered
 
     rows = make("classification", {"": ([0, 1], np.eye(2), [1.0, 0.0])}, labels=("a", "b"))
     other = answered(rows, {"": np.eye(2)[::-1].copy()})

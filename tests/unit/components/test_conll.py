@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from components.ingest import conll, records
-from components.ingest.files import InputFile, find_files
-from components.ingest.readers import check_inputs, read
-from components.ingest.records import BadRow, Row
-from components.ingest.rows import WRONG_TAGS, sort_row
-from pipeline.config import DataConfig
-from pipeline.errors import BertlineError
+from bertline.components.ingest.files import InputFile, find_files
+from bertline.components.ingest.readers import conll, records
+from bertline.components.ingest.readers.records import BadRow, Row
+from bertline.components.ingest.readers.registry import check_inputs, read
+from bertline.components.ingest.rows import WRONG_TAGS, sort_row
+from bertline.pipeline.config import DataConfig
+from bertline.pipeline.core.errors import BertlineError
 
 
 def rows_of(folder: Path, content: str | bytes, name: str = "a.conll", **settings) -> list[Row | BadRow]:

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from components.ingest.database import PASSWORD_VARIABLE, _address, _reason
-from components.ingest.files import digest, find_files, raw_bytes
-from components.ingest.readers import check_inputs, read
-from pipeline.config import DataConfig
-from pipeline.config.databases import has_password
-from pipeline.config_file import load
-from pipeline.errors import BertlineError
-from pipeline.new import write_config
-from pipeline.watch_command import look
+from bertline.components.ingest.files import digest, find_files, raw_bytes
+from bertline.components.ingest.readers.database import PASSWORD_VARIABLE, _address, _reason
+from bertline.components.ingest.readers.registry import check_inputs, read
+from bertline.pipeline.commands.watch import look
+from bertline.pipeline.config import DataConfig
+from bertline.pipeline.config.databases import has_password
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.new import write_config
+from bertline.pipeline.settings.loader import load
 
 QUERY = "SELECT body AS text, queue AS label, paid FROM tickets"
 SECRET = "hunter/2?x"
@@ -158,6 +158,6 @@ def test_new_writes_a_config_for_a_query_that_the_pipeline_takes(url, tmp_path, 
 def test_reading_files_imports_no_sqlalchemy():
     import subprocess
 
-    code = "import sys, components.ingest.readers; print({'sqlalchemy', 'openpyxl'} & set(sys.modules))"
-    root = Path(__file__).parents[2]
+    code = "import sys, bertline.components.ingest.readers.registry; print({'sqlalchemy', 'openpyxl'} & set(sys.modules))"
+    root = Path(__file__).parents[3]
     assert subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True).stdout == "set()\n"

@@ -4,8 +4,8 @@ import os
 
 from matplotlib.figure import Figure
 
-from components.tracking import drawings
-from components.tracking.drawings import Drawings
+from bertline.components.tracking import drawings
+from bertline.components.tracking.drawings import Drawings
 
 
 def test_what_was_drawn_from_the_same_is_not_drawn_again(tmp_path):

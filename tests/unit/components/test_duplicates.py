@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from components.ingest import duplicates
-from components.ingest.duplicates import NO_TEXT, Digests, digest_of, looks_for_duplicates
-from components.ingest.notes import notes
-from components.ingest.rows import KeptRow
-from pipeline.config import DataConfig
+from bertline.components.ingest import duplicates
+from bertline.components.ingest.duplicates import NO_TEXT, Digests, digest_of, looks_for_duplicates
+from bertline.components.ingest.notes import notes
+from bertline.components.ingest.rows import KeptRow
+from bertline.pipeline.config import DataConfig
 
 
 @pytest.mark.parametrize(

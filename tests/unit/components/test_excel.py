@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from components.ingest import excel
-from components.ingest.files import find_files
-from components.ingest.readers import check_inputs, read
-from components.ingest.records import BadRow
-from pipeline.config import DataConfig
-from pipeline.config_file import load
-from pipeline.errors import BertlineError
-from pipeline.new import describe, write_config
+from bertline.components.ingest.files import find_files
+from bertline.components.ingest.readers import excel
+from bertline.components.ingest.readers.records import BadRow
+from bertline.components.ingest.readers.registry import check_inputs, read
+from bertline.pipeline.config import DataConfig
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.new import describe, write_config
+from bertline.pipeline.settings.loader import load
 
 HEADER = ("text", "label")
 

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from crafted_parquet import write_crafted
 
-from components.held_out.rows import HeldOutRows
-from models.checkpoints.keras_file import open_keras, open_preset
-from pipeline.errors import BertlineError
+from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.models.checkpoints.keras_file import open_keras, open_preset
+from bertline.pipeline.core.errors import BertlineError
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TEXTS = ["a fine film", "a dull film"] * 30
 
 
@@ -37,9 +37,9 @@ def test_the_crafted_file_runs_its_code_where_pyarrow_is_left_as_it_is(crafted):
 
 
 READERS = {
-    "columns": "from components.ingest.parquet import columns as read; read({path!r}, None)",
-    "rows": "from components.ingest.parquet import read; list(read({path!r}, None))",
-    "evaluated rows": "from components.held_out.rows import HeldOutRows; HeldOutRows.read({path!r})",
+    "columns": "from bertline.components.ingest.readers.parquet import columns as read; read({path!r}, None)",
+    "rows": "from bertline.components.ingest.readers.parquet import read; list(read({path!r}, None))",
+    "evaluated rows": "from bertline.components.evaluator.predictions.rows import HeldOutRows; HeldOutRows.read({path!r})",
 }
 
 
@@ -53,7 +53,7 @@ def test_what_reads_parquet_without_beam_refuses_the_crafted_file(crafted, code)
 
 def test_new_refuses_the_crafted_file_in_one_sentence(crafted):
     told = subprocess.run(
-        [sys.executable, "-c", "from pipeline.cli import main; main()", "new", str(crafted)],
+        [sys.executable, "-c", "from bertline.pipeline.cli import main; main()", "new", str(crafted)],
         cwd=crafted.parent,
         env={"PYTHONPATH": str(ROOT), "PATH": ""},
         capture_output=True,
@@ -78,7 +78,7 @@ def test_pyarrow_is_imported_in_one_place_alone():
                 names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
                 if any(name.split(".")[0] == "pyarrow" for name in names):
                     importing.append(path.relative_to(ROOT).as_posix())
-    assert sorted(set(importing)) == ["components/arrow.py"]
+    assert sorted(set(importing)) == ["pipeline/core/arrow.py"]
 
 
 def test_a_keras_file_that_names_a_function_of_python_is_refused(tmp_path):

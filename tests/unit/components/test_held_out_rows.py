@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 from made_rows import TASKS, random_rows
 
-from components.held_out.parts import write_sorted
-from components.held_out.rows import FILE_NAME, Description, HeldOutRows, shared
-from components.held_out.scores import scores
-from models.task import get_task
-from pipeline.errors import BertlineError
+from bertline.components.evaluator.predictions.parts import write_sorted
+from bertline.components.evaluator.predictions.rows import FILE_NAME, Description, HeldOutRows, shared
+from bertline.components.evaluator.predictions.scores import scores
+from bertline.models.tasks.base.task import get_task
+from bertline.pipeline.core.errors import BertlineError
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -29,11 +29,11 @@ def test_reading_takes_no_tensorflow(tmp_path):
     random_rows("classification", 20).write(tmp_path / FILE_NAME)
     script = """
 import sys
-from components.held_out import error_records, outcomes, plots, scores
-from components.held_out.rows import HeldOutRows
-from components.sight import data_page, results_page
-from components.sight.results import Bounds, results_of
-from components.verdict import Verdict
+from bertline.components.evaluator.predictions import error_records, outcomes, plots, scores
+from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.reports import data_page, results_page
+from bertline.components.reports.results import Bounds, results_of
+from bertline.components.evaluator.verdict import Verdict
 rows = HeldOutRows.read(sys.argv[1])
 verdict = Verdict(blessed=True, reasons=[], metrics=scores.scores(rows), slices={})
 results_page.results_page(results_of(verdict, rows, Bounds()), "x")

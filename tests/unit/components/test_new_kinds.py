@@ -11,11 +11,11 @@ import new_files
 import pytest
 from new_files import ENDINGS, SENTENCES, csv_text, squad_json, write
 
-from components.ingest.readers import check_inputs, read
-from components.ingest.rows import sort_row
-from pipeline.config_file import load
-from pipeline.errors import BertlineError
-from pipeline.new import describe, write_config
+from bertline.components.ingest.readers.registry import check_inputs, read
+from bertline.components.ingest.rows import sort_row
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.new import describe, write_config
+from bertline.pipeline.settings.loader import load
 
 
 def config_of(path, **asked):

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from components.ingest import records
-from components.ingest.files import InputFile, digest, find_files, partner_of
-from components.ingest.readers import check_inputs, read
-from components.ingest.records import ENCODING, TOO_LONG, UNREADABLE, UNUSABLE, BadRow, Row
-from components.ingest.report import Tally, judge
-from components.ingest.rows import sort_row
-from pipeline.config import DataConfig
-from pipeline.errors import BertlineError
+from bertline.components.ingest.files import InputFile, digest, find_files, partner_of
+from bertline.components.ingest.readers import records
+from bertline.components.ingest.readers.records import ENCODING, TOO_LONG, UNREADABLE, UNUSABLE, BadRow, Row
+from bertline.components.ingest.readers.registry import check_inputs, read
+from bertline.components.ingest.report import Tally, judge
+from bertline.components.ingest.rows import sort_row
+from bertline.pipeline.config import DataConfig
+from bertline.pipeline.core.errors import BertlineError
 
 
 def written(folder: Path, **files: str | bytes) -> Path:
@@ -136,8 +136,8 @@ def test_a_bad_line_names_its_file_and_spoils_no_other(tmp_path):
 
 
 def test_a_line_over_the_limit_is_one_bad_row(tmp_path, monkeypatch):
-    for module in ("files", "parallel"):
-        monkeypatch.setattr(f"components.ingest.{module}.MAX_RECORD_CHARS", 20)
+    for module in ("files", "readers.parallel"):
+        monkeypatch.setattr(f"bertline.components.ingest.{module}.MAX_RECORD_CHARS", 20)
     folder = written(tmp_path, train_en="a\nb\nc\n", train_de=f"a\n{'x' * 99}\nc\n")
     _, long, last = rows_of(folder / "train.en")
     assert (Path(long.file).name, long.line, long.kind) == ("train.de", 2, TOO_LONG)

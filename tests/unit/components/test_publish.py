@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from components import publish as publishing
-from components.publish import latest, model_digest, publish, pushed_versions
-from pipeline.errors import BertlineError
-from serving.contract import CARD
+from bertline.components.pusher import executor as publishing
+from bertline.components.pusher.executor import latest, model_digest, publish, pushed_versions
+from bertline.pipeline.core.errors import BertlineError
+from bertline.serving.contract import CARD
 
-ROOT = Path(publishing.__file__).parents[1]
+ROOT = Path(publishing.__file__).parents[3]
 
 
 def make_model(folder: Path, weights: bytes = b"weights") -> Path:
@@ -33,7 +33,10 @@ def make_model(folder: Path, weights: bytes = b"weights") -> Path:
 
 
 def push_in_new_process(destination: Path, *models: Path) -> subprocess.Popen:
-    code = "import sys; from components.publish import publish\nfor m in sys.argv[2:]: publish(m, sys.argv[1], {})"
+    code = (
+        "import sys; from bertline.components.pusher.executor import publish\nfor m in sys.argv[2:]: "
+        "publish(m, sys.argv[1], {})"
+    )
     return subprocess.Popen([sys.executable, "-c", code, str(destination), *map(str, models)], cwd=ROOT)
 
 

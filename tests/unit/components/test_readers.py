@@ -17,13 +17,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.ingest import delimited, files, records
-from components.ingest.documents import split_sentences
-from components.ingest.files import InputFile, digest, find_files
-from components.ingest.readers import READERS, check_inputs, read
-from components.ingest.records import ENCODING, BadRow, Row
-from pipeline.config import DataConfig, Formats
-from pipeline.errors import BertlineError
+from bertline.components.ingest import files
+from bertline.components.ingest.files import InputFile, digest, find_files
+from bertline.components.ingest.readers import delimited, records
+from bertline.components.ingest.readers.documents import split_sentences
+from bertline.components.ingest.readers.records import ENCODING, BadRow, Row
+from bertline.components.ingest.readers.registry import READERS, check_inputs, read
+from bertline.pipeline.config import DataConfig, Formats
+from bertline.pipeline.core.errors import BertlineError
 
 
 def data_for(path: Path, **settings) -> DataConfig:
@@ -47,8 +48,11 @@ def written(folder: Path, name: str, content: str | bytes) -> Path:
 
 
 def test_reading_imports_neither_tensorflow_nor_beam():
-    code = "import sys, components.ingest.readers; print({'tensorflow', 'tfx', 'apache_beam'} & set(sys.modules))"
-    root = Path(__file__).parents[2]
+    code = (
+        "import sys, bertline.components.ingest.readers.registry; print({'tensorflow', 'tfx', 'apache_beam'} "
+        "& set(sys.modules))"
+    )
+    root = Path(__file__).parents[3]
     assert subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True).stdout == "set()\n"
 
 

@@ -5,8 +5,8 @@ import pytest
 from made_rows import CLASSES, TAGS, TASKS, make, random_rows
 from sacrebleu import sentence_chrf
 
-from components.held_out.outcomes import Outcome, flips, outcomes, worst
-from pipeline.config import CHOICES
+from bertline.components.evaluator.predictions.outcomes import Outcome, flips, outcomes, worst
+from bertline.pipeline.config import CHOICES
 
 ONES = np.ones(3)
 HALVES = [0.5, 0.25, 0.25]

@@ -10,12 +10,12 @@ from made_rows import CLASSES, TASKS, make, random_rows
 from sacrebleu import corpus_bleu, corpus_chrf
 from sklearn import metrics as sklearn_metrics
 
-from components.held_out.curves import calibration, mean_curve, precision_recall, roc
-from components.held_out.error_records import MOST_CHARACTERS, error_json
-from components.held_out.outcomes import worst
-from components.held_out.plots import pictures, roc_curves
-from components.held_out.translation_plots import groups_by_length
-from components.timeline import timeline
+from bertline.components.evaluator.predictions.curves import calibration, mean_curve, precision_recall, roc
+from bertline.components.evaluator.predictions.error_records import MOST_CHARACTERS, error_json
+from bertline.components.evaluator.predictions.outcomes import worst
+from bertline.components.evaluator.predictions.plots import pictures, roc_curves
+from bertline.components.evaluator.predictions.translation_plots import groups_by_length
+from bertline.components.reports.timeline import timeline
 
 CURVES = {"precision_recall.png", "roc.png", "reliability.png"}
 NUMBERS = {"predicted_and_true.png"}

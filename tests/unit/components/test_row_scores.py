@@ -9,8 +9,8 @@ from scipy import stats
 from sklearn import metrics as sklearn_metrics
 from squad_reference import official_scores
 
-from components.held_out.scores import bootstrap, scores
-from pipeline.errors import BertlineError
+from bertline.components.evaluator.predictions.scores import bootstrap, scores
+from bertline.pipeline.core.errors import BertlineError
 
 close = pytest.approx
 

@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from components.ingest import report, rows
-from components.ingest.files import InputFile
-from components.ingest.filters import EXCLUDE, MAX_WORD_RATIO, MAX_WORDS, LeftOut
-from components.ingest.records import BadRow, Row, bad_row
-from components.ingest.report import Tally, judge, quarantine_lines
-from components.ingest.rows import EMPTY_TEXT, MISSING_LABEL, MISSING_TARGET, KeptRow, hashed_split, sort_row
-from pipeline.config import DataConfig
-from pipeline.errors import BertlineError
+from bertline.components.ingest import report, rows
+from bertline.components.ingest.files import InputFile
+from bertline.components.ingest.filters import EXCLUDE, MAX_WORD_RATIO, MAX_WORDS, LeftOut
+from bertline.components.ingest.readers.records import BadRow, Row, bad_row
+from bertline.components.ingest.report import Tally, judge, quarantine_lines
+from bertline.components.ingest.rows import EMPTY_TEXT, MISSING_LABEL, MISSING_TARGET, KeptRow, hashed_split, sort_row
+from bertline.pipeline.config import DataConfig
+from bertline.pipeline.core.errors import BertlineError
 
 
 def data(**settings) -> DataConfig:

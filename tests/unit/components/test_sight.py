@@ -10,21 +10,21 @@ from made_data import report_of, reviews, statistics_of
 from made_rows import TASKS, make, random_rows
 from pages import HOSTILE, Read, assert_accessible, assert_self_contained
 
-from components.held_out.scores import scores
-from components.sight import page as page_module
-from components.sight.charts import class_chart, slice_charts
-from components.sight.confusion import Confusion, majority, matrix, most_mixed
-from components.sight.data import Data, look
-from components.sight.data_page import data_page
-from components.sight.drawing import WIDTH, Scale, histogram, joined, percents
-from components.sight.page import Page
-from components.sight.results import Bounds, results_of
-from components.sight.results_page import results_page
-from components.sight.statistics import Bucket, Numbers
-from components.verdict import Verdict, judge
-from models.task import get_task
-from pipeline.config import EvaluationConfig
-from pipeline.errors import BertlineError
+from bertline.components.evaluator.predictions.scores import scores
+from bertline.components.evaluator.verdict import Verdict, judge
+from bertline.components.reports import page as page_module
+from bertline.components.reports.charts import class_chart, slice_charts
+from bertline.components.reports.confusion import Confusion, majority, matrix, most_mixed
+from bertline.components.reports.data import Data, look
+from bertline.components.reports.data_page import data_page
+from bertline.components.reports.drawing import WIDTH, Scale, histogram, joined, percents
+from bertline.components.reports.page import Page
+from bertline.components.reports.results import Bounds, results_of
+from bertline.components.reports.results_page import results_page
+from bertline.components.reports.statistics import Bucket, Numbers
+from bertline.models.tasks.base.task import get_task
+from bertline.pipeline.config import EvaluationConfig
+from bertline.pipeline.core.errors import BertlineError
 
 SPLITS = {"train": reviews(300, texts={0: HOSTILE, 1: HOSTILE}), "eval": reviews(40, seed=1)}
 DRIFT = {"split": "train", "feature": "words", "measure": "Jensen-Shannon divergence", "value": 0.3, "bound": 0.1}
@@ -253,7 +253,7 @@ def test_an_axis_has_a_few_round_numbers_at_their_places(begin, end):
 
 def test_texts_can_be_read_on_their_grounds_in_both_colour_schemes():
     """Contrast by WCAG 2.2: 4.5 for text, 3 for what is drawn."""
-    css = (Path(page_module.__file__).parent / "page.css").read_text()
+    css = (Path(page_module.__file__).parent / "static" / "page.css").read_text()
     blocks = re.findall(r":root \{(.*?)\}", css, re.DOTALL)
     schemes = [dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block)) for block in blocks]
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from components.ingest.files import find_files
-from components.ingest.spans import files_of_spans
-from pipeline.config import DataConfig
-from pipeline.errors import BertlineError
+from bertline.components.ingest.files import find_files
+from bertline.components.ingest.spans import files_of_spans
+from bertline.pipeline.config import DataConfig
+from bertline.pipeline.core.errors import BertlineError
 
 
 @pytest.fixture

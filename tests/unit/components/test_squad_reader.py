@@ -8,14 +8,14 @@ import json
 
 import pytest
 
-from components.ingest import json_items
-from components.ingest.files import find_files
-from components.ingest.json_items import ItemReader
-from components.ingest.readers import check_inputs, read
-from components.ingest.records import UNREADABLE, UNUSABLE, BadRow
-from components.ingest.squad import MISFIT, MISSING
-from pipeline.config import DataConfig
-from pipeline.errors import BertlineError
+from bertline.components.ingest.files import find_files
+from bertline.components.ingest.readers import json_items
+from bertline.components.ingest.readers.json_items import ItemReader
+from bertline.components.ingest.readers.records import UNREADABLE, UNUSABLE, BadRow
+from bertline.components.ingest.readers.registry import check_inputs, read
+from bertline.components.ingest.readers.squad import MISFIT, MISSING
+from bertline.pipeline.config import DataConfig
+from bertline.pipeline.core.errors import BertlineError
 
 TEXT = "Ana 🎬 e\u0301tait à 北京\r\nin May. Ana left."
 

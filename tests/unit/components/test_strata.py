@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.ingest import strata
-from components.ingest.rows import hash_of, hashed_split
-from components.ingest.strata import LEAST_TEXTS, Strata
+from bertline.components.ingest import strata
+from bertline.components.ingest.rows import hash_of, hashed_split
+from bertline.components.ingest.strata import LEAST_TEXTS, Strata
 
 Rows = list[tuple[str, tuple[str, ...]]]
 """A text and its labels, each."""

@@ -3,11 +3,11 @@ import math
 
 import pytest
 
-from components.undefined import undefined_metrics
-from components.verdict import OVERALL, Verdict, check_metrics, judge, length_slice
-from models.task import get_task
-from pipeline.config import EvaluationConfig
-from pipeline.errors import BertlineError
+from bertline.components.evaluator.undefined import undefined_metrics
+from bertline.components.evaluator.verdict import OVERALL, Verdict, check_metrics, judge, length_slice
+from bertline.models.tasks.base.task import get_task
+from bertline.pipeline.config import EvaluationConfig
+from bertline.pipeline.core.errors import BertlineError
 
 SETTINGS = EvaluationConfig(
     thresholds={"accuracy": 0.8}, slice_thresholds={"accuracy": 0.7}, min_slice_examples=50, max_drop=0.01

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from squad_reference import official_scores
 
-from models.answer_scores import best_threshold, exact_match, f1
-from models.scores import OF_ANSWERS
+from bertline.models.metrics.scores import OF_ANSWERS
+from bertline.models.metrics.squad import best_threshold, exact_match, f1
 
 WORDS = "the The a an A. cat CAT dog, “dog” l'an théâtre 北京 北-京 1,000 1000 🎬 ... — an-the İstanbul the\u0301".split(
     " "

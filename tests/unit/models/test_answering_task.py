@@ -12,14 +12,14 @@ import tensorflow as tf
 from squad_reference import choose, windows_of
 from wordpiece import SENTENCES, VOCAB, pieces_of, write_vocab
 
-from models.encoder import Encoder, EncoderSize
-from models.inputs import padded
-from models.spans import NEVER
-from models.task import Context, get_task
-from models.tasks.graphs import answering
-from models.tasks.graphs.answering import THRESHOLD
-from models.text import TextEncoder
-from serving.signatures import ServedModel
+from bertline.models.data.batching import padded
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.models.heads.spans import NEVER
+from bertline.models.tasks.base.task import Context, get_task
+from bertline.models.tasks.graphs import answering
+from bertline.models.tasks.graphs.answering import THRESHOLD
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.serving.export.saved_model import ServedModel
 
 TASK = get_task("answering")
 SEQ_LEN, STEP = 24, 5

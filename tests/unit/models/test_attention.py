@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from encoder_reference import MASK, SEGMENTS, TINY, TOKENS, reference, scramble, tiny
 
-from models.encoder import Encoder, EncoderSize
-from pipeline.errors import BertlineError
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.pipeline.core.errors import BertlineError
 
 # Three tokens, two tokens and padding in one row; the second row is one text of four tokens.
 PACKED = np.array([[2, 7, 3, 2, 9, 0], [2, 8, 9, 3, 0, 0]], np.int32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.resume import HeldOut
+from bertline.models.training.checkpointing import HeldOut
 
 
 def judged(*epochs: tuple[float, float]) -> HeldOut:

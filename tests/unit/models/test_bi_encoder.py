@@ -7,14 +7,14 @@ import pytest
 import tensorflow as tf
 from wordpiece import VOCAB, write_vocab
 
-from models.encoder import Encoder, EncoderSize
-from models.inputs import padded
-from models.ranks import OF_RANKS, ranks
-from models.task import Context, check_label, check_texts, get_task
-from models.text import TextEncoder
-from pipeline.config import TEXT_KEYS
-from pipeline.errors import BertlineError
-from serving.signatures import ServedModel
+from bertline.models.data.batching import padded
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.models.metrics.retrieval import OF_RANKS, ranks
+from bertline.models.tasks.base.task import Context, check_label, check_texts, get_task
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.pipeline.config import TEXT_KEYS
+from bertline.pipeline.core.errors import BertlineError
+from bertline.serving.export.saved_model import ServedModel
 
 MATCHING, SIMILARITY = get_task("matching"), get_task("similarity")
 FIRST, SECOND = ["the cafe", "un", "a b c the"], ["abc the un a", "cafe", "the the"]

@@ -9,8 +9,8 @@ import pytest
 from checkpoint_files import HEAD_SHAPES, assert_same, random, write
 from safetensors.numpy import load_file
 
-from models.checkpoints import load_encoder, load_heads, save_encoder, save_tf1
-from pipeline.errors import BertlineError
+from bertline.models.checkpoints import load_encoder, load_heads, save_encoder, save_tf1
+from bertline.pipeline.core.errors import BertlineError
 
 
 def test_hugging_face_to_ours_to_hugging_face_is_bit_equal_with_heads_and_text(tmp_path, tensors):

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from checkpoint_files import TABLE, assert_holds, command, write
 
-from models.checkpoints import load_encoder, load_size, load_weights, save_keras
-from models.encoder import Encoder, EncoderSize
-from pipeline.errors import BertlineError
+from bertline.models.checkpoints import load_encoder, load_size, load_weights, save_keras
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.pipeline.core.errors import BertlineError
 
 
 def test_a_keras_model_loads_by_keras_alone_and_as_a_checkpoint(tmp_path, tensors):

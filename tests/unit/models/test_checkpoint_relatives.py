@@ -9,9 +9,9 @@ import pytest
 from checkpoint_files import assert_holds, assert_same, random, weights, write
 from safetensors.numpy import load_file
 
-from models.checkpoints import load_encoder, load_heads, load_size, save_encoder, save_keras, save_tf1
-from models.encoder import Encoder, EncoderSize
-from pipeline.errors import BertlineError
+from bertline.models.checkpoints import load_encoder, load_heads, load_size, save_encoder, save_keras, save_tf1
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.pipeline.core.errors import BertlineError
 
 
 def test_pruned_heads_come_and_go(tmp_path, tensors):

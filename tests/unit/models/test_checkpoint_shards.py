@@ -10,8 +10,8 @@ import pytest
 from checkpoint_files import Arrays, assert_holds, save_torch, write_config
 from safetensors.numpy import load_file, save_file
 
-from models.checkpoints import load_encoder
-from pipeline.errors import BertlineError
+from bertline.models.checkpoints import load_encoder
+from bertline.pipeline.core.errors import BertlineError
 
 
 def write_shards(folder: Path, tensors: Arrays, suffix: str, save) -> Path:

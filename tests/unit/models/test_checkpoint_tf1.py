@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 from checkpoint_files import CONFIG, HEAD_SHAPES, Arrays, assert_holds, assert_same, random, write
 
-from models.checkpoints import load_encoder, load_heads, load_size, save_tf1
-from pipeline.errors import BertlineError
+from bertline.models.checkpoints import load_encoder, load_heads, load_size, save_tf1
+from bertline.pipeline.core.errors import BertlineError
 
 # Hugging Face's names -> the original's, by hand.
 TF1_HEADS = {

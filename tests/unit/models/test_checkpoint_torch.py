@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from checkpoint_files import assert_holds, assert_same, name_of, op, save_torch, tensor_op, weights, write_config, zipped
 
-from models.checkpoints import load_encoder, load_heads, load_size, load_weights
-from models.encoder import Encoder
-from pipeline.errors import BertlineError
+from bertline.models.checkpoints import load_encoder, load_heads, load_size, load_weights
+from bertline.models.encoders.bert.backbone import Encoder
+from bertline.pipeline.core.errors import BertlineError
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])

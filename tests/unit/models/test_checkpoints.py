@@ -12,9 +12,9 @@ import pytest
 from checkpoint_files import CONFIG, TABLE, assert_holds, weights, write
 from safetensors.numpy import load_file
 
-from models.checkpoints import load_encoder, load_size, load_weights, save_encoder
-from models.encoder import Encoder, EncoderSize
-from pipeline.errors import BertlineError
+from bertline.models.checkpoints import load_encoder, load_size, load_weights, save_encoder
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.pipeline.core.errors import BertlineError
 
 
 def plain(name: str) -> str:

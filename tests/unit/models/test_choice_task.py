@@ -7,16 +7,16 @@ import pytest
 import tensorflow as tf
 from wordpiece import VOCAB, write_vocab
 
-from components.ingest.choices import EMPTY_CHOICE, NOT_A_CHOICE, NOT_A_LIST
-from components.ingest.records import BadRow, Row, make_row
-from components.ingest.rows import FEW_CHOICES, MISSING_LABEL, sort_row
-from models.encoder import Encoder, EncoderSize
-from models.inputs import Batch, Corpus, batches, padded
-from models.task import Context, check_texts, get_task
-from models.text import TextEncoder
-from pipeline.config import CHOICES, DataConfig
-from pipeline.errors import BertlineError
-from serving.signatures import ServedModel
+from bertline.components.ingest.choices import EMPTY_CHOICE, NOT_A_CHOICE, NOT_A_LIST
+from bertline.components.ingest.readers.records import BadRow, Row, make_row
+from bertline.components.ingest.rows import FEW_CHOICES, MISSING_LABEL, sort_row
+from bertline.models.data.batching import Batch, Corpus, batches, padded
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.models.tasks.base.task import Context, check_texts, get_task
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.pipeline.config import CHOICES, DataConfig
+from bertline.pipeline.core.errors import BertlineError
+from bertline.serving.export.saved_model import ServedModel
 
 TASK = get_task("choice")
 TEXTS = ["the cafe", "un", "a b c the"]

@@ -7,13 +7,13 @@ import pytest
 import tensorflow as tf
 from wordpiece import VOCAB, write_vocab
 
-from models.encoder import Encoder, EncoderSize
-from models.inputs import padded
-from models.task import Context, check_texts, get_task
-from models.text import TextEncoder
-from pipeline.config import TEXT_KEYS
-from pipeline.errors import BertlineError
-from serving.signatures import ServedModel
+from bertline.models.data.batching import padded
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.models.tasks.base.task import Context, check_texts, get_task
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.pipeline.config import TEXT_KEYS
+from bertline.pipeline.core.errors import BertlineError
+from bertline.serving.export.saved_model import ServedModel
 
 TASK = get_task("classification")
 FIRST, SECOND = ["the cafe", "the the the", ""], ["abc", "the", "un"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models import crf
+from bertline.models.heads import crf
 
 TAGS, WORDS = 3, 5
 LENGTHS = [5, 3, 1, 0]

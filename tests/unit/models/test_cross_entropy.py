@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models.cross_entropy import cross_entropy, mean_cross_entropy
+from bertline.models.training.losses import cross_entropy, mean_cross_entropy
 
 
 @pytest.mark.parametrize("spread", [1.0, 30.0, 1000.0])

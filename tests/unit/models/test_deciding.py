@@ -9,14 +9,14 @@ import pytest
 import tensorflow as tf
 from wordpiece import VOCAB, write_vocab
 
-from models.answers import CLASSIFIED, Classified
-from models.decision import NONE
-from models.encoder import Encoder, EncoderSize
-from models.inputs import padded
-from models.likeliest import likeliest
-from models.task import Context, get_task
-from models.text import TextEncoder
-from pipeline.config import DecisionConfig
+from bertline.models.data.batching import padded
+from bertline.models.decisions.decision import NONE
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.models.responses.likeliest import likeliest
+from bertline.models.responses.types import CLASSIFIED, Classified
+from bertline.models.tasks.base.task import Context, get_task
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.pipeline.config import DecisionConfig
 
 TUNED = {"temperature": 2.0, "threshold": 0.3, "confidence": 0.55}
 LOGITS = np.random.default_rng(0).normal(0, 2, (200, 2)).astype(np.float32)

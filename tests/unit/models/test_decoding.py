@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models import decoding
+from bertline.models.seq2seq import decoding
 
 BEGIN, END = 0, 1
 PIECES = 4

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models.encoder_parts import Dropout
+from bertline.models.encoders.bert.layers import Dropout
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])

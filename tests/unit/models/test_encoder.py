@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from encoder_reference import ACTIVATIONS, MASK, SEGMENTS, TINY, TOKENS, attend, dense, reference, scramble, tiny
 
-from models.encoder import Encoder, EncoderSize
-from pipeline.errors import BertlineError
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.pipeline.core.errors import BertlineError
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)

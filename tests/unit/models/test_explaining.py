@@ -12,14 +12,14 @@ from explained_models import answers_of, asked_of, context_of, explainer_of, exp
 from tiny_models import EVERY, Tiny
 from wordpiece import SENTENCES, VOCAB, words_of
 
-from models.explaining.exported import ONLY, read_by_model
-from models.explaining.gradients import integrate
-from models.explaining.request import Request
-from models.explaining.rollout import rollout
-from models.inputs import TOKENS, padded
-from models.pruning import prune
-from models.task import get_task
-from pipeline.errors import BertlineError
+from bertline.models.adapters.pruning import prune
+from bertline.models.data.batching import TOKENS, padded
+from bertline.models.explain.exported import ONLY, read_by_model
+from bertline.models.explain.gradients import integrate
+from bertline.models.explain.request import Request
+from bertline.models.explain.rollout import rollout
+from bertline.models.tasks.base.task import get_task
+from bertline.pipeline.core.errors import BertlineError
 
 ONE_TEXT = EVERY[0]
 ONE_OF_EACH = (ONE_TEXT, *{tiny.task: tiny for tiny in EVERY}.values())
@@ -32,7 +32,7 @@ def named(tiny: Tiny) -> str:
 
 @pytest.fixture(scope="module", autouse=True)
 def eagerly():
-    """Tracing a graph takes longer than all that is asked of it here; those of exports are asked in tests/component."""
+    """Tracing a graph takes longer than all that is asked of it here; those of exports are asked in tests/integration."""
     tf.config.run_functions_eagerly(True)
     yield
     tf.config.run_functions_eagerly(False)

@@ -8,14 +8,14 @@ import tensorflow as tf
 from encoder_reference import TINY
 from tiny_pushed import SIZE, TEXTS, built, records
 
-from models.encoder import EncoderSize
-from models.head_importance import by_ablation, by_gradient, least_important, mask_without, present
-from models.inputs import padded
-from models.lora import find_encoder
-from models.pruning import prune_model
-from models.raw_examples import features_of
-from models.task import expanded
-from pipeline.errors import BertlineError
+from bertline.models.adapters.head_importance import by_ablation, by_gradient, least_important, mask_without, present
+from bertline.models.adapters.lora import find_encoder
+from bertline.models.adapters.pruning import prune_model
+from bertline.models.data.batching import padded
+from bertline.models.data.example_parsing import features_of
+from bertline.models.encoders.bert.backbone import EncoderSize
+from bertline.models.tasks.base.task import expanded
+from bertline.pipeline.core.errors import BertlineError
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -6,7 +6,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.inputs import Batch, Corpus, batches, by_length, plan, plan_by_tokens, read_corpus
+from bertline.models.data.batching import Batch, Corpus, batches, by_length, plan, plan_by_tokens, read_corpus
 
 BUCKETS = (8, 16, 32)
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wordpiece import ANYTHING, ASCII, EDGES, SENTENCES, write_vocab
 
-from models.joiner import JOINER
-from models.text import TextEncoder
-from models.vocabulary import SPECIAL_PIECES
-from models.words import WordSplitter
+from bertline.models.tokenization.joiner import JOINER
+from bertline.models.tokenization.normalizer import WordSplitter
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.models.tokenization.vocabulary import SPECIAL_PIECES
 
 TEXTS = [
     "Two young, White males are outside near many bushes.",

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from models.answers import CLASSIFIED, MULTI_CLASSIFIED, TAGGED
-from models.likeliest import ALL, likeliest
-from pipeline.cli import main
-from pipeline.predict import Wanted
+from bertline.models.responses.likeliest import ALL, likeliest
+from bertline.models.responses.types import CLASSIFIED, MULTI_CLASSIFIED, TAGGED
+from bertline.pipeline.cli import main
+from bertline.pipeline.inference.predictor import Wanted
 
 NAMES = np.array([f"class {number}".encode() for number in range(77)], object)
 

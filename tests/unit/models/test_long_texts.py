@@ -11,24 +11,26 @@ import pytest
 import tensorflow as tf
 from explained_models import explainer_of
 
-from components import recipe
-from models import inputs, pooled, probing
-from models.encoder import Encoder, EncoderSize
-from models.explaining.request import Request
-from models.head_importance import by_gradient
-from models.inputs import padded
-from models.long_texts import check_long, choose_long, left_open
-from models.packing import Sliding
-from models.pooled import TOGETHER, as_chosen, sliding_of
-from models.recipe import parts_of_windows
-from models.task import Context, get_task
-from models.text import TextEncoder
-from models.training import train
-from models.vocabulary import SPECIAL_PIECES
-from pipeline.config import TEXT_KEYS, ModelConfig, TextConfig, TrainingConfig
-from pipeline.config.training import RECIPE
-from pipeline.errors import BertlineError
-from serving.signatures import ServedModel
+from bertline.components.trainer import recipe
+from bertline.models.adapters.head_importance import by_gradient
+from bertline.models.data import batching
+from bertline.models.data.batching import padded
+from bertline.models.data.long_texts import check_long, choose_long, left_open
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.models.explain.request import Request
+from bertline.models.heads import pooled
+from bertline.models.heads.pooled import TOGETHER, as_chosen, sliding_of
+from bertline.models.tasks.base.task import Context, get_task
+from bertline.models.tokenization.packing import Sliding
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.models.tokenization.vocabulary import SPECIAL_PIECES
+from bertline.models.training import probing
+from bertline.models.training.loop import train
+from bertline.models.training.recipe import parts_of_windows
+from bertline.pipeline.config import TEXT_KEYS, ModelConfig, TextConfig, TrainingConfig
+from bertline.pipeline.config.training import RECIPE
+from bertline.pipeline.core.errors import BertlineError
+from bertline.serving.export.saved_model import ServedModel
 
 VOCAB = [*SPECIAL_PIECES, *string.ascii_lowercase]
 CLS, SEP, FIRST = VOCAB.index("[CLS]"), VOCAB.index("[SEP]"), len(SPECIAL_PIECES)
@@ -181,7 +183,7 @@ def test_the_probe_sees_the_vectors_of_windows(vocab):
     context = context_of(vocab, "windows")
     model, asked = model_of(context, "mean"), {"text": tf.constant(texts(2, 11, 40, 7))}
     tokens = TASK.preprocessing.request(asked, context)["token_ids"]
-    rows = inputs.Corpus(tokens.flat_values.numpy(), tokens.row_splits.numpy(), {})
+    rows = batching.Corpus(tokens.flat_values.numpy(), tokens.row_splits.numpy(), {})
     found = probing.vectors_of(model.encoder, rows, ["mean"], sliding_of(context))["mean"]
     np.testing.assert_allclose(model.head(found), model(padded({"token_ids": tokens})), atol=1e-5)
 
@@ -289,7 +291,7 @@ def test_only_a_training_on_windows_computes_layers_twice_and_is_over_once_all_i
         return True
 
     monkeypatch.setattr(recipe, "keeps_too_much", too_much)
-    model, rows = ModelConfig(layers=1, hidden=8, heads=2, intermediate=8), inputs.Corpus(np.zeros(60), np.arange(61), {})
+    model, rows = ModelConfig(layers=1, hidden=8, heads=2, intermediate=8), batching.Corpus(np.zeros(60), np.arange(61), {})
 
     def prepared(**training):
         settings, size = TrainingConfig(**training), EncoderSize(vocab_size=30, layers=1, hidden=8, heads=2, intermediate=8)
@@ -336,7 +338,7 @@ def learned(vocab, tmp_path, way):
         columns = {"text": [" ".join(row) for row in words], "label": np.asarray(["no", "yes"])[label]}
         found = TASK.preprocessing.features({name: tf.constant(values) for name, values in columns.items()}, context)
         ids = found["token_ids"]
-        return inputs.Corpus(ids.flat_values.numpy(), ids.row_splits.numpy(), {"label_id": found["label_id"].numpy()})
+        return batching.Corpus(ids.flat_values.numpy(), ids.row_splits.numpy(), {"label_id": found["label_id"].numpy()})
 
     size = EncoderSize(
         vocab_size=len(VOCAB), layers=1, hidden=16, heads=2, intermediate=32, dropout=0.0, attention_dropout=0.0

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from models import lora
-from models.encoder import Encoder, EncoderSize
-from models.task import Context, get_task
-from pipeline.errors import BertlineError
+from bertline.models.adapters import lora
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.models.tasks.base.task import Context, get_task
+from bertline.pipeline.core.errors import BertlineError
 
 SIZE = EncoderSize(vocab_size=20, layers=2, hidden=8, heads=2, intermediate=16)
 BATCH = {"token_ids": np.array([[2, 7, 9, 3], [2, 11, 3, 0]]), "mask": np.array([[1, 1, 1, 1], [1, 1, 1, 0]], bool)}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.masking import Masked, MaskingRules, how_many, mask_batch
+from bertline.models.data.masking import Masked, MaskingRules, how_many, mask_batch
 
 CLS, SEP, MASK, FIRST = 2, 3, 4, 5
 VOCAB = 1000

@@ -7,17 +7,17 @@ import pytest
 import tensorflow as tf
 from wordpiece import VOCAB, write_vocab
 
-from components.ingest.files import InputFile
-from components.ingest.readers import read
-from components.ingest.records import NESTED, BadRow, Row
-from components.ingest.rows import sort_row
-from models.encoder import Encoder, EncoderSize
-from models.inputs import padded
-from models.task import Context, get_task
-from models.tasks.graphs.multilabel import label_flags
-from models.text import TextEncoder
-from pipeline.config import DataConfig
-from serving.signatures import ServedModel
+from bertline.components.ingest.files import InputFile
+from bertline.components.ingest.readers.records import NESTED, BadRow, Row
+from bertline.components.ingest.readers.registry import read
+from bertline.components.ingest.rows import sort_row
+from bertline.models.data.batching import padded
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.models.tasks.base.task import Context, get_task
+from bertline.models.tasks.graphs.multilabel import label_flags
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.pipeline.config import DataConfig
+from bertline.serving.export.saved_model import ServedModel
 
 TASK = get_task("multilabel")
 LABELS = ("funny", "sad", "short")

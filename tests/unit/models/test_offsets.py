@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tokenizers import BertWordPieceTokenizer
 from wordpiece import ANYTHING, ASCII, EDGES, SENTENCES, VOCAB, Graphs, Piece, described, pieces_of, write_vocab
 
-from models.text import TextEncoder
+from bertline.models.tokenization.tokenizer import TextEncoder
 
 # Characters that the tables of `tokenizers` know too: everything that Unicode 8 had, see test_every_code_point.py.
 OLD = st.text(

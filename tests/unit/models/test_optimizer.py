@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models.optimizer import FIRST_LOSS_SCALE, Optimizer, decays
+from bertline.models.training.optimizer import FIRST_LOSS_SCALE, Optimizer, decays
 
 PEAK, DECAY, CLIP, BETAS, EPSILON = 0.01, 0.1, 0.5, (0.9, 0.999), 1e-6
 SHAPES = {"encoder/embeddings/token/embeddings": (7, 3), "encoder/layer_0/expand/kernel": (3, 4), "head/bias": (4,)}

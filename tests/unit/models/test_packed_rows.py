@@ -9,13 +9,13 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.encoder import Encoder, EncoderSize
-from models.inputs import Batch, Corpus, batches
-from models.masking import MaskingRules, how_many, mask_rows
-from models.packed_rows import best_fit, pack_rows
-from models.task import Context, get_task
-from models.tasks.graphs.pretraining import LABELS
-from pipeline.config import PretrainingConfig
+from bertline.models.data.batching import Batch, Corpus, batches
+from bertline.models.data.masking import MaskingRules, how_many, mask_rows
+from bertline.models.data.sequence_packing import best_fit, pack_rows
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.models.tasks.base.task import Context, get_task
+from bertline.models.tasks.graphs.pretraining import LABELS
+from bertline.pipeline.config import PretrainingConfig
 
 TASK = get_task("pretraining")
 VOCAB, CLS, SEP, MASK = 60, 2, 3, 4

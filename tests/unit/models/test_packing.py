@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tokenizers import BertWordPieceTokenizer
 from wordpiece import SENTENCES, VOCAB, named, write_vocab
 
-from models.packing import longest_first
-from models.text import TextEncoder
+from bertline.models.tokenization.packing import longest_first
+from bertline.models.tokenization.tokenizer import TextEncoder
 
 LENGTHS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=20)
 

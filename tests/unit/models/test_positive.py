@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from made_rows import make
 
-from components.baselines.scoring import of_predictions
-from components.held_out.rows import Description
-from components.held_out.scores import confusion, scores
-from models.decision import Decision
-from models.positive import choose_positive
-from models.task import get_task
-from pipeline.config import DataConfig
-from pipeline.errors import BertlineError
+from bertline.components.baselines.scores import of_predictions
+from bertline.components.evaluator.predictions.rows import Description
+from bertline.components.evaluator.predictions.scores import confusion, scores
+from bertline.models.decisions.decision import Decision
+from bertline.models.decisions.positive_class import choose_positive
+from bertline.models.tasks.base.task import get_task
+from bertline.pipeline.config import DataConfig
+from bertline.pipeline.core.errors import BertlineError
 
 
 @pytest.mark.parametrize(

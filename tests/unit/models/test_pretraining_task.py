@@ -7,14 +7,14 @@ import pytest
 import tensorflow as tf
 from wordpiece import VOCAB, write_vocab
 
-from components.verdict import check_metrics
-from models.encoder import Encoder, EncoderSize
-from models.inputs import Batch, Corpus, batches, padded
-from models.task import Context, as_learned, get_task
-from models.tasks.graphs.pretraining import LABELS
-from models.text import TextEncoder
-from pipeline.config import EvaluationConfig, PretrainingConfig
-from pipeline.errors import BertlineError
+from bertline.components.evaluator.verdict import check_metrics
+from bertline.models.data.batching import Batch, Corpus, batches, padded
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.models.tasks.base.task import Context, as_learned, get_task
+from bertline.models.tasks.graphs.pretraining import LABELS
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.pipeline.config import EvaluationConfig, PretrainingConfig
+from bertline.pipeline.core.errors import BertlineError
 
 TASK = get_task("pretraining")
 TEXTS = ["the the cafe un the", "abc the the unaffable the abc the café the", "x y", "the [MASK] a [MASK]"]

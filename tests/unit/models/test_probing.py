@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models import probing
-from models.encoder import Encoder, EncoderSize
-from models.inputs import Corpus
-from models.pooled import PAIR, TOGETHER, PooledHead, attend, pool, vectors
+from bertline.models.data.batching import Corpus
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.models.heads.pooled import PAIR, TOGETHER, PooledHead, attend, pool, vectors
+from bertline.models.training import probing
 
 PIECES, FIRST = 40, 5
 

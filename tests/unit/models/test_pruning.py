@@ -10,10 +10,10 @@ import pytest
 import tensorflow as tf
 from encoder_reference import MASK, SEGMENTS, TINY, TOKENS, reference, scramble, tiny
 
-from models.checkpoints import load_encoder, save_encoder, save_keras
-from models.encoder import Encoder, EncoderSize
-from models.pruning import prune
-from pipeline.errors import BertlineError
+from bertline.models.adapters.pruning import prune
+from bertline.models.checkpoints import load_encoder, save_encoder, save_keras
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.pipeline.core.errors import BertlineError
 
 FOUR_HEADS = dict(heads=4, layers=3)
 REMOVED = {0: [2], 2: [3, 0, 1]}

@@ -1,4 +1,5 @@
-"""Real weights on real texts, raw text to pooled vector: the numbers that PyTorch gave (tests/pytorch_values.jsonl)."""
+"""Real weights on real texts, raw text to pooled vector: the numbers that PyTorch gave
+(tests/data/pytorch_values.jsonl)."""
 
 from __future__ import annotations
 
@@ -6,9 +7,9 @@ import numpy as np
 import pytest
 from pytorch_sample import BOUND, CONFIG, Expected, encode, ids_digest, look, pack, read_table, sources
 
-from models.checkpoints import load_encoder
-from models.encoder import Encoder
-from models.packing import Tokens
+from bertline.models.checkpoints import load_encoder
+from bertline.models.encoders.bert.backbone import Encoder
+from bertline.models.tokenization.packing import Tokens
 
 ABOUT, TABLE = read_table()
 FEW = slice(25, 28)  # short ones, the first of them a pair

@@ -11,14 +11,14 @@ import pytest
 import tensorflow as tf
 from tiny_pushed import SIZE, built, push, records, text_settings
 
-from models.encoder import EncoderSize
-from models.lora import find_encoder
-from models.rebuilding import rebuild
-from pipeline.config import PretrainingConfig
-from pipeline.errors import BertlineError
-from serving.contract import read_card, write_card
-from serving.exporting import description
-from serving.signatures import ServedModel, export
+from bertline.models.adapters.lora import find_encoder
+from bertline.models.checkpoints.from_saved_model import rebuild
+from bertline.models.encoders.bert.backbone import EncoderSize
+from bertline.pipeline.config import PretrainingConfig
+from bertline.pipeline.core.errors import BertlineError
+from bertline.serving.contract import read_card, write_card
+from bertline.serving.export.exporter import description
+from bertline.serving.export.saved_model import ServedModel, export
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from models.encoder_size import EncoderSize
-from models.recipe import cannot_be_beaten, choose, keeps_too_much
-from models.task import get_task
-from pipeline.config import TrainingConfig
-from pipeline.config.training import RECIPE
-from pipeline.config_defaults import apply_recipe
+from bertline.models.encoders.bert.config import EncoderSize
+from bertline.models.tasks.base.task import get_task
+from bertline.models.training.recipe import cannot_be_beaten, choose, keeps_too_much
+from bertline.pipeline.config import TrainingConfig
+from bertline.pipeline.config.training import RECIPE
+from bertline.pipeline.settings.defaults import apply_recipe
 
 ASKED = {"evaluated": 300, "classes": 3, "hidden": 384, "from_checkpoint": True}
 

@@ -9,14 +9,14 @@ import pytest
 import tensorflow as tf
 from wordpiece import VOCAB, write_vocab
 
-from components.ingest.records import BadRow, Row
-from components.ingest.rows import NOT_A_NUMBER, sort_row
-from models.encoder import Encoder, EncoderSize
-from models.inputs import padded, read_corpus
-from models.task import Context, get_task
-from models.text import TextEncoder
-from pipeline.config import DataConfig
-from serving.signatures import ServedModel
+from bertline.components.ingest.readers.records import BadRow, Row
+from bertline.components.ingest.rows import NOT_A_NUMBER, sort_row
+from bertline.models.data.batching import padded, read_corpus
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.models.tasks.base.task import Context, get_task
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.pipeline.config import DataConfig
+from bertline.serving.export.saved_model import ServedModel
 
 TASK = get_task("regression")
 

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from models.schedules import layer_scales, learning_rate
+from bertline.models.training.schedules import layer_scales, learning_rate
 
 TOTAL, WARMUP, PEAK = 40, 0.2, 3e-3
 WARMUP_STEPS = 8

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics
 
-from models import scores
+from bertline.models.metrics import scores
 
 ids = st.integers(1, 6).flatmap(
     lambda classes: st.lists(st.tuples(st.integers(0, classes - 1), st.integers(0, classes - 1)), min_size=1, max_size=60)

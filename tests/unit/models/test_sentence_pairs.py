@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.sentence_pairs import Pair, pairs_of, truncated
+from bertline.models.data.sentence_pairs import Pair, pairs_of, truncated
 
 
 def numbered_documents(count: int, sentences: int, words: int) -> list[list[list[int]]]:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models.seq2seq import Seq2Seq, causal_bias, sine_positions
-from models.seq2seq_size import Seq2SeqSize
-from pipeline.errors import BertlineError
+from bertline.models.seq2seq.config import Seq2SeqSize
+from bertline.models.seq2seq.model import Seq2Seq, causal_bias, sine_positions
+from bertline.pipeline.core.errors import BertlineError
 
 PIECES = 11
 TINY = {

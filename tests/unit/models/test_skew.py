@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.utils.class_weight import compute_class_weight
 
-from models.skew import class_counts, class_weights, drawn_rows
-from models.task import check_training, get_task
-from pipeline.config import TrainingConfig
-from pipeline.errors import BertlineError
+from bertline.models.data.class_balance import class_counts, class_weights, drawn_rows
+from bertline.models.tasks.base.task import check_training, get_task
+from bertline.pipeline.config import TrainingConfig
+from bertline.pipeline.core.errors import BertlineError
 
 NAMES = ["a", "b", "c", "d"]
 

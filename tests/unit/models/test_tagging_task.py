@@ -10,12 +10,12 @@ import tensorflow as tf
 from entities import chunks
 from wordpiece import write_vocab
 
-from models.encoder import Encoder, EncoderSize
-from models.inputs import padded, read_corpus
-from models.task import Context, get_task
-from models.tasks.graphs import tagging
-from models.text import TextEncoder
-from serving.signatures import ServedModel
+from bertline.models.data.batching import padded, read_corpus
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
+from bertline.models.tasks.base.task import Context, get_task
+from bertline.models.tasks.graphs import tagging
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.serving.export.saved_model import ServedModel
 
 TASK = get_task("tagging")
 LABELS = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")

@@ -7,7 +7,7 @@ from entities import chunks
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models import tags
+from bertline.models.data import tag_schemes
 
 KINDS = ["PER", "LOC", "creative-work", None]
 IN_IOBES = dict(zip("BILUMESW", "BIESIESS", strict=True))
@@ -28,7 +28,7 @@ def test_entities_are_those_of_seqeval(letters):
     @given(tag_lists(letters))
     def check(names):
         expected = chunks([in_iobes(name) for name in names])
-        assert [(found.type, found.begin, found.end - 1) for found in tags.entities(names)] == expected
+        assert [(found.type, found.begin, found.end - 1) for found in tag_schemes.entities(names)] == expected
 
     check()
 
@@ -42,13 +42,15 @@ def test_the_same_entities_are_read_from_every_scheme():
         "B-PER L-PER U-PER O B-LOC I-LOC L-LOC",  # BILOU
         "B-PER E-PER S-PER O B-LOC M-LOC E-LOC",  # BMES
     ):
-        assert tags.entities(written.split()) == expected
+        assert tag_schemes.entities(written.split()) == expected
 
 
 def test_an_unknown_kind_of_tag_is_no_tag():
     for name in ("", "PER", "X-PER", "B-", "b-PER", "OO", "-"):
-        assert tags.parse(name) is None
-        assert tags.problem(["O", name], "any") == f"{name!r} is no tag; a tag is O, or a letter and a type, as B-PER"
+        assert tag_schemes.parse(name) is None
+        assert (
+            tag_schemes.problem(["O", name], "any") == f"{name!r} is no tag; a tag is O, or a letter and a type, as B-PER"
+        )
 
 
 GOOD = {
@@ -79,19 +81,19 @@ def test_a_named_scheme_refuses_what_breaks_it_and_any_scheme_does_not():
         for sentence in written:
             # The first B of IOB1 stands where nothing touches it.
             wrong = scheme == "IOB1" and sentence == "B-A"
-            assert (tags.problem(sentence.split(), scheme) is not None) == wrong
+            assert (tag_schemes.problem(sentence.split(), scheme) is not None) == wrong
     for scheme, written in BAD.items():
         for sentence, reason in written:
-            assert tags.problem(sentence.split(), scheme) == reason
-            assert tags.problem(sentence.split(), "any") is None
+            assert tag_schemes.problem(sentence.split(), scheme) == reason
+            assert tag_schemes.problem(sentence.split(), "any") is None
 
 
 def test_a_type_has_all_letters_of_its_scheme_whichever_were_seen():
-    assert tags.complete(["B-b", "O", "I-a"]) == ["O", "B-a", "I-a", "B-b", "I-b"]
-    assert tags.complete(["S-a", "O"]) == ["O", "B-a", "I-a", "E-a", "S-a"]
-    assert tags.complete(["U-a"]) == ["O", "B-a", "I-a", "L-a", "U-a"]
-    assert tags.complete(["M-a", "B-a"]) == ["O", "B-a", "M-a", "E-a", "S-a"]
-    assert tags.complete(["I-a", "I-b"]) == ["O", "I-a", "I-b"]
-    assert tags.complete(["E-a", "L-b"]) == ["O", "E-a", "L-a", "E-b", "L-b"]
-    assert tags.complete(["B", "I", "O"]) == ["O", "B", "I"]
-    assert tags.complete(["O"]) == ["O"]
+    assert tag_schemes.complete(["B-b", "O", "I-a"]) == ["O", "B-a", "I-a", "B-b", "I-b"]
+    assert tag_schemes.complete(["S-a", "O"]) == ["O", "B-a", "I-a", "E-a", "S-a"]
+    assert tag_schemes.complete(["U-a"]) == ["O", "B-a", "I-a", "L-a", "U-a"]
+    assert tag_schemes.complete(["M-a", "B-a"]) == ["O", "B-a", "M-a", "E-a", "S-a"]
+    assert tag_schemes.complete(["I-a", "I-b"]) == ["O", "I-a", "I-b"]
+    assert tag_schemes.complete(["E-a", "L-b"]) == ["O", "E-a", "L-a", "E-b", "L-b"]
+    assert tag_schemes.complete(["B", "I", "O"]) == ["O", "B", "I"]
+    assert tag_schemes.complete(["O"]) == ["O"]

@@ -5,10 +5,10 @@ import subprocess
 import sys
 from dataclasses import replace
 
-from models.later import Part, later
-from models.task import get_task
-from pipeline.config import task_names
-from pipeline.fingerprints import code_fingerprint
+from bertline.models.tasks.base.later import Part, later
+from bertline.models.tasks.base.task import get_task
+from bertline.pipeline.config import task_names
+from bertline.pipeline.orchestration.fingerprints import code_fingerprint
 
 
 def parts_of(part: Part) -> list[Part]:
@@ -17,7 +17,7 @@ def parts_of(part: Part) -> list[Part]:
 
 def test_every_task_can_be_read_without_tensorflow():
     script = (
-        "import sys; from models.task import get_task, task_names;"
+        "import sys; from bertline.models.tasks.base.task import get_task, task_names;"
         "print({get_task(name).serving.response.call for name in task_names()} and 'tensorflow' in sys.modules)"
     )
     assert subprocess.check_output([sys.executable, "-c", script], text=True).strip() == "False"
@@ -34,13 +34,13 @@ def test_what_is_named_for_later_is_there_when_a_field_is_read():
 
 
 def test_a_changed_part_keeps_the_other_fields_as_they_are_meant():
-    graph = later("models.tasks.graphs.regression")
+    graph = later("bertline.models.tasks.graphs.regression")
     given = get_task("regression").objective
     changed = replace(given, accuracy=graph.answer)
     assert changed.loss is given.loss and changed.accuracy.__name__ == "answer"
 
 
 def test_a_step_is_known_by_the_code_that_its_task_names_for_later():
-    found = json.loads(code_fingerprint("models.tasks.matching"))
+    found = json.loads(code_fingerprint("bertline.models.tasks.matching"))
     graphs = {name.split("/")[-1] for name in found if name.startswith("models/tasks/graphs/")}
-    assert graphs >= {"matching.py", "regression.py", "similarity.py"} and "models/bi_encoder.py" in found
+    assert graphs >= {"matching.py", "regression.py", "similarity.py"} and "models/heads/bi_encoder.py" in found

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tokenizers import BertWordPieceTokenizer
 from wordpiece import ANYTHING, ASCII, EDGES, SENTENCES, VOCAB, named, names_of, write_vocab
 
-from models.text import TextEncoder
-from models.vocabulary import SPECIAL_PIECES, read_vocabulary
-from models.words import WordSplitter
-from pipeline.errors import BertlineError
+from bertline.models.tokenization.normalizer import WordSplitter
+from bertline.models.tokenization.tokenizer import TextEncoder
+from bertline.models.tokenization.vocabulary import SPECIAL_PIECES, read_vocabulary
+from bertline.pipeline.core.errors import BertlineError
 
 
 @pytest.fixture(scope="module")

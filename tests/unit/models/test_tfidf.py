@@ -8,11 +8,11 @@ import tensorflow as tf
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 
-from models.inputs import TOKENS, padded
-from models.probing import Linear, layer_of
-from models.tfidf.characters import WORD, lowered
-from models.tfidf.model import TfIdfModel
-from models.tfidf.vocabulary import learn
+from bertline.models.data.batching import TOKENS, padded
+from bertline.models.tfidf.characters import WORD, lowered
+from bertline.models.tfidf.model import TfIdfModel
+from bertline.models.tfidf.vocabulary import learn
+from bertline.models.training.probing import Linear, layer_of
 
 SCRIPTS = (
     "abABß İıΣσςΟΔ éÉe\u0301ǅﬁ北京ーあｱ한국กไ_-.,!0１²٣\t\n\r\x0b\x1c\x85\xa0\u3000\u2028\u200b🎬👩‍💻𠮷\U0001d400\x00\ufeff"

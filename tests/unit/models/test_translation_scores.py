@@ -11,8 +11,8 @@ import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.score_families import FAMILIES, family_of
-from models.translation_scores import sentence_chrf, statistics
+from bertline.models.metrics.accumulators import FAMILIES, family_of
+from bertline.models.metrics.translation import sentence_chrf, statistics
 
 FAMILY = FAMILIES["translations"]
 WORDS = [
@@ -126,7 +126,8 @@ def test_both_scores_are_of_the_family():
 
 def test_scores_of_other_tasks_do_not_wait_for_sacrebleu():
     script = (
-        "import sys, models.score_families as f; f.FAMILIES['translations'].none(()); print('sacrebleu' in sys.modules)"
+        "import sys, bertline.models.metrics.accumulators as f; f.FAMILIES['translations'].none(()); "
+        "print('sacrebleu' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 from made_rows import make
 
-from components.held_out.decided import coverage_curve, decided
-from components.held_out.outcomes import outcomes
-from components.sight.certainty import Certainty, charts
-from models.decision import CONFIDENCE, TEMPERATURE, THRESHOLD, Decision
-from models.task import get_task
-from models.tuning import (
+from bertline.components.evaluator.predictions.decisions import coverage_curve, decided
+from bertline.components.evaluator.predictions.outcomes import outcomes
+from bertline.components.reports.certainty import Certainty, charts
+from bertline.models.decisions.decision import CONFIDENCE, TEMPERATURE, THRESHOLD, Decision
+from bertline.models.decisions.tuning import (
     best_abstention,
     best_temperature,
     best_threshold,
@@ -18,8 +17,9 @@ from models.tuning import (
     tempered,
     tune,
 )
-from pipeline.config import AbstainConfig, DecisionConfig, EvaluationConfig
-from pipeline.errors import BertlineError
+from bertline.models.tasks.base.task import get_task
+from bertline.pipeline.config import AbstainConfig, DecisionConfig, EvaluationConfig
+from bertline.pipeline.core.errors import BertlineError
 
 COUNT = 4000
 CALIBRATED, TUNED = DecisionConfig(), DecisionConfig(decision="tuned")

@@ -11,8 +11,8 @@ import pytest
 from checkpoint_files import TABLE, assert_same, command, random, save_torch, write_config
 from safetensors.numpy import load_file
 
-from models.checkpoints import load_size, save_encoder
-from models.encoder import Encoder, EncoderSize
+from bertline.models.checkpoints import load_size, save_encoder
+from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
 
 
 @pytest.fixture

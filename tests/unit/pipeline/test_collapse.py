@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from pipeline.collapse import Evidence, find_collapsed
+from bertline.pipeline.studies.collapse import Evidence, find_collapsed
 
 
 def losses(begin, end, steps=200, noise=0.05, seed=0):

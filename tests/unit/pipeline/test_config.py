@@ -8,12 +8,12 @@ import textwrap
 import checkpoint_files
 import pytest
 
-from models.task import get_task
-from pipeline.config import Config, task_names
-from pipeline.config_file import load
-from pipeline.config_source import preset_names
-from pipeline.errors import BertlineError
-from pipeline.metric_names import metric_names
+from bertline.models.tasks.base.task import get_task
+from bertline.pipeline.config import Config, task_names
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.settings.loader import load
+from bertline.pipeline.settings.metric_names import metric_names
+from bertline.pipeline.settings.source import preset_names
 
 MINIMAL = """
 name: tickets
@@ -151,7 +151,8 @@ def test_a_folder_that_is_no_checkpoint_is_refused(write, tmp_path):
 
 def test_help_and_config_errors_import_neither_tensorflow_nor_tfx():
     script = (
-        "import sys; from pipeline import cli; from pipeline.config_file import load; load('reviews');"
+        "import sys; from bertline.pipeline import cli; from bertline.pipeline.settings.loader import load; "
+        "load('reviews');"
         "print([m for m in ('tensorflow', 'tfx', 'apache_beam', 'mlflow', 'keras') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.strip() == "[]"
@@ -159,7 +160,8 @@ def test_help_and_config_errors_import_neither_tensorflow_nor_tfx():
 
 def test_a_run_that_cannot_be_asked_for_is_refused_without_importing_mlflow(tmp_path):
     script = (
-        "import sys; from pipeline.config_file import load; from pipeline.errors import BertlineError\n"
+        "import sys; from bertline.pipeline.settings.loader import load; from bertline.pipeline.core.errors "
+        "import BertlineError\n"
         "for name in ('latest', 'abcdef'):\n"
         "    try: load('reviews', [f'model.checkpoint=runs:/{name}'], workspace=sys.argv[1])\n"
         "    except BertlineError as error: print(error, 'mlflow' in sys.modules)"

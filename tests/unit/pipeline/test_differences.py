@@ -7,14 +7,14 @@ import re
 import pytest
 from rich.console import Console
 
-from pipeline.compare.comparison import Comparison, Measured, Slice
-from pipeline.compare.curves import Curve, Point, bounds, sparkline, thinned
-from pipeline.compare.page import render
-from pipeline.compare.rows import Change, Flip, Shared
-from pipeline.compare.tables import letter, show
-from pipeline.differences import Difference, differing_settings, in_short
-from pipeline.run_store import Run
-from pipeline.runs import as_json, compared_with_before, number, plain, show_runs, shown_metrics
+from bertline.pipeline.runs.compare.comparison import Comparison, Measured, Slice
+from bertline.pipeline.runs.compare.curves import Curve, Point, bounds, sparkline, thinned
+from bertline.pipeline.runs.compare.page import render
+from bertline.pipeline.runs.compare.rows import Change, Flip, Shared
+from bertline.pipeline.runs.compare.tables import letter, show
+from bertline.pipeline.runs.diff import Difference, differing_settings, in_short
+from bertline.pipeline.runs.listing import as_json, compared_with_before, number, plain, show_runs, shown_metrics
+from bertline.pipeline.runs.store import Run
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 

@@ -6,8 +6,8 @@ import io
 
 from rich.console import Console
 
-from pipeline.display import show_summary
-from pipeline.summary import Summary
+from bertline.pipeline.console.display import show_summary
+from bertline.pipeline.console.summary import Summary
 
 
 def shown(summary, steps=(), width=100):

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pipeline.config_file import load
-from pipeline.fallback import fallback_by, without_fallback
+from bertline.pipeline.orchestration.fallback import fallback_by, without_fallback
+from bertline.pipeline.settings.loader import load
 
 PLAIN = {
     "name": "mails",

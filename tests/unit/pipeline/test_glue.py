@@ -6,15 +6,15 @@ import json
 
 import pytest
 
-from components.ingest.filters import EXCLUDE, LeftOut
-from components.ingest.readers import check_inputs, needed_columns, read
-from components.ingest.records import BadRow
-from components.ingest.rows import sort_row
-from components.verdict import check_metrics
-from models.task import check_texts, get_task
-from pipeline.config_file import load
-from pipeline.errors import BertlineError
-from pipeline.glue import ALIASES, LAYOUTS
+from bertline.components.evaluator.verdict import check_metrics
+from bertline.components.ingest.filters import EXCLUDE, LeftOut
+from bertline.components.ingest.readers.records import BadRow
+from bertline.components.ingest.readers.registry import check_inputs, needed_columns, read
+from bertline.components.ingest.rows import sort_row
+from bertline.models.tasks.base.task import check_texts, get_task
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.settings.glue import ALIASES, LAYOUTS
+from bertline.pipeline.settings.loader import load
 
 PARSES = "index promptID pairID genre sentence1_binary_parse sentence2_binary_parse sentence1_parse sentence2_parse".split()
 HEADERS = {

@@ -13,18 +13,18 @@ from checkpoint_files import write
 from click.testing import CliRunner
 from wordpiece import VOCAB, write_vocab
 
-from models.checkpoints.formats import PRESET_WEIGHTS, vocabulary_in
-from pipeline import hubs
-from pipeline.cli import main
-from pipeline.config_defaults import checkpoint_text
-from pipeline.config_file import load
-from pipeline.errors import BertlineError
+from bertline.pipeline.cli import main
+from bertline.pipeline.core import hubs
+from bertline.pipeline.core.checkpoint_formats import PRESET_WEIGHTS, vocabulary_in
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.settings.defaults import checkpoint_text
+from bertline.pipeline.settings.loader import load
 
 NAME = "somebody/tiny-bert"
 SCRIPT = """
 import json, sys
-from pipeline.config_file import load
-from pipeline.errors import BertlineError
+from bertline.pipeline.settings.loader import load
+from bertline.pipeline.core.errors import BertlineError
 try:
     config = load(sys.argv[1])
     print(json.dumps([config.model.checkpoint, config.text.vocab, config.text.lowercase]))

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-PRELUDE = "import sys; from pipeline.lazy_imports import install; install(); install()\n"
+PRELUDE = "import sys; from bertline.pipeline.core.lazy_imports import install; install(); install()\n"
 
 
 def run(code):

@@ -8,11 +8,11 @@ import pytest
 import tensorflow as tf
 from click.testing import CliRunner
 
-from pipeline.cli import main
-from pipeline.config_file import load
-from pipeline.errors import BertlineError
-from pipeline.machine import refusal, require_workspace
-from pipeline.stage import stage
+from bertline.pipeline.cli import main
+from bertline.pipeline.console.session import stage
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.core.machine import refusal, require_workspace
+from bertline.pipeline.settings.loader import load
 
 
 def full_by_python():

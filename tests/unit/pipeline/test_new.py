@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from new_files import SENTENCES, csv_text, write
 
-from components.ingest.readers import check_inputs
-from pipeline.config_file import load
-from pipeline.errors import BertlineError
-from pipeline.new import describe, write_config
+from bertline.components.ingest.readers.registry import check_inputs
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.new import describe, write_config
+from bertline.pipeline.settings.loader import load
 
 
 def config_of(path, **asked):

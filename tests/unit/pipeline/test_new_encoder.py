@@ -7,8 +7,8 @@ import yaml
 from checkpoint_files import write
 from click.testing import CliRunner
 
-from pipeline.cli import main
-from pipeline.new.encoder import SAMPLE, unknown_words
+from bertline.pipeline.cli import main
+from bertline.pipeline.new.encoder import SAMPLE, unknown_words
 
 ENGLISH = ["a fine film that moves", "a dull film that drags on"] * 20
 CHINESE = ["这部电影非常感人值得一看", "剧情拖沓令人失望至极"] * 20

@@ -7,7 +7,7 @@ import random
 import yaml
 from new_files import csv_text, write
 
-from pipeline.new import write_config
+from bertline.pipeline.new import write_config
 
 FILLERS = "the film was seen by many people on that day".split()
 GOOD, BAD = "wonderful brilliant moving".split(), "dreadful boring clumsy".split()

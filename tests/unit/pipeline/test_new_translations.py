@@ -9,11 +9,12 @@ import new_files
 import pytest
 from new_files import SENTENCES, write
 
-from components.ingest.readers import check_inputs
-from pipeline.config import run, task_names
-from pipeline.config_file import load
-from pipeline.errors import BertlineError
-from pipeline.new import describe, looking, write_config
+from bertline.components.ingest.readers.registry import check_inputs
+from bertline.pipeline.config import run, task_names
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.new import describe, write_config
+from bertline.pipeline.new import inspection as looking
+from bertline.pipeline.settings.loader import load
 
 
 @pytest.fixture(autouse=True)

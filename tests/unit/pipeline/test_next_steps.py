@@ -10,14 +10,14 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from components.held_out.rows import FILE_NAME as ROWS
-from components.verdict import FILE_NAME as VERDICT
-from components.verdict import Verdict
-from pipeline import cli
-from pipeline.config_file import load
-from pipeline.next_steps import next_steps
-from pipeline.run import Started
-from pipeline.summary import Summary
+from bertline.components.evaluator.predictions.rows import FILE_NAME as ROWS
+from bertline.components.evaluator.verdict import FILE_NAME as VERDICT
+from bertline.components.evaluator.verdict import Verdict
+from bertline.pipeline import cli
+from bertline.pipeline.commands.run import Started
+from bertline.pipeline.console.next_steps import next_steps
+from bertline.pipeline.console.summary import Summary
+from bertline.pipeline.settings.loader import load
 
 FALLING, RISING = [0.9, 0.7, 0.6], [0.7, 0.4, 0.5]
 MEASURED = {"accuracy": 0.6817, "cross_entropy": 0.7123}

@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from components.ingest.files import InputFile
-from components.ingest.readers import read
-from models.answers import CLASSIFIED
-from models.decision import LIKELIEST
-from models.score_families import families, family_of
-from models.task import get_task, kind_for
-from pipeline.config import Config, DataConfig, plugins, task_names
-from pipeline.errors import BertlineError
-from pipeline.fingerprints import added_to, code_fingerprint
+from bertline.components.ingest.files import InputFile
+from bertline.components.ingest.readers.registry import read
+from bertline.models.decisions.decision import LIKELIEST
+from bertline.models.metrics.accumulators import families, family_of
+from bertline.models.responses.types import CLASSIFIED
+from bertline.models.tasks.base.task import get_task, kind_for
+from bertline.pipeline.config import Config, DataConfig, task_names
+from bertline.pipeline.core import plugins
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.orchestration.fingerprints import added_to, code_fingerprint
 
 
 @pytest.fixture
@@ -87,10 +88,10 @@ def test_a_step_is_known_by_the_code_that_a_package_adds_to_it(installed, tmp_pa
     installed()
     given = config(data={"path": "a.x", "format": "arrows", "label": "amount"})
     task, reader = added_to(given, plugins.TASKS), added_to(given, plugins.READERS)
-    before = code_fingerprint("components.transform", added=task)
-    assert "quantities 1.2: quantities.py" in before and "models/pooled.py" in before
-    assert "quantities 1.2" in code_fingerprint("components.ingest.component", added=reader)
+    before = code_fingerprint("bertline.components.transform.component", added=task)
+    assert "quantities 1.2: quantities.py" in before and "models/heads/pooled.py" in before
+    assert "quantities 1.2" in code_fingerprint("bertline.components.ingest.component", added=reader)
     assert [point.name for point in added_to(config(task="regression"), plugins.TASKS, plugins.METRICS)] == ["mean_error"]
     path = tmp_path / "quantities" / "quantities.py"
     path.write_text(path.read_text() + "\nSIZE = 1\n")
-    assert code_fingerprint("components.transform", added=task) != before
+    assert code_fingerprint("bertline.components.transform.component", added=task) != before

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.answer_kind import plain
-from pipeline import predict_file
-from pipeline.errors import BertlineError
-from pipeline.predict import BATCH, Found, Loaded
-from pipeline.predict_file import Question, Source, answer_file, answered, with_answer
+from bertline.models.responses.base import plain
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.inference import file as predict_file
+from bertline.pipeline.inference.file import Question, Source, answer_file, answered, with_answer
+from bertline.pipeline.inference.predictor import BATCH, Found, Loaded
 
 
 def shout(rows):

@@ -6,8 +6,8 @@ import io
 
 from rich.console import Console
 
-from pipeline.prune_report import PruneReport
-from pipeline.prune_tables import show
+from bertline.pipeline.prune.report import PruneReport
+from bertline.pipeline.prune.tables import show
 
 REPORT = PruneReport(
     name="reviews",

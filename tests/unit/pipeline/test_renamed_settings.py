@@ -4,13 +4,13 @@ import pytest
 from test_config import MINIMAL, refusal
 from test_config import write as write
 
-from pipeline.config import Config, TextConfig
-from pipeline.config import overrides as notices
-from pipeline.config.renamed import RENAMED, current_name, current_params
-from pipeline.config_file import load
-from pipeline.differences import differing_settings
-from pipeline.report.report import _bounds
-from pipeline.search_space import searchable
+from bertline.pipeline.config import Config, TextConfig
+from bertline.pipeline.config import overrides as notices
+from bertline.pipeline.config.renamed import RENAMED, current_name, current_params
+from bertline.pipeline.runs.diff import differing_settings
+from bertline.pipeline.runs.report.report import _bounds
+from bertline.pipeline.settings.loader import load
+from bertline.pipeline.studies.search_space import searchable
 
 OLD = MINIMAL + "training: {keep: best, best_by: accuracy}\nmodel:\n  layers: 3\n"
 

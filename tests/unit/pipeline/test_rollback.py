@@ -5,12 +5,12 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from components.publish import latest, publish, pushed_versions, roll_back, withdrawn_versions
-from pipeline import summary
-from pipeline.cli import main
-from pipeline.errors import BertlineError
-from pipeline.pushed_model import model_folder
-from pipeline.serve_command import last_pushed
+from bertline.components.pusher.executor import latest, publish, pushed_versions, roll_back, withdrawn_versions
+from bertline.pipeline.cli import main
+from bertline.pipeline.commands.serve import last_pushed
+from bertline.pipeline.console import summary
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.inference.pushed_model import model_folder
 
 
 def model(folder, weights):

@@ -5,12 +5,12 @@ import math
 import pytest
 import yaml
 
-from pipeline.config import RangeConfig
-from pipeline.config_file import load
-from pipeline.errors import BertlineError
-from pipeline.proposals import Proposals
-from pipeline.search import Request, SearchReport, Trial, best_config, ranked
-from pipeline.search_space import combinations, searchable, settings_of
+from bertline.pipeline.config import RangeConfig
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.settings.loader import load
+from bertline.pipeline.studies.proposals import Proposals
+from bertline.pipeline.studies.search import Request, SearchReport, Trial, best_config, ranked
+from bertline.pipeline.studies.search_space import combinations, searchable, settings_of
 
 CONFIG = """
 name: tickets

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from pipeline.seed_report import SeedRun, best_of, make_report
-from pipeline.spread import spread_of
+from bertline.pipeline.studies.seed_report import SeedRun, best_of, make_report
+from bertline.pipeline.studies.statistics import spread_of
 
 
 def run(seed, accuracy, loss=0.5, **changes):

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pipeline import serve_command
-from pipeline.cli import main
-from serving.config_files import serving_batching
-from serving.settings import Batching, Limits, ServerSettings
+from bertline.pipeline.cli import main
+from bertline.pipeline.commands import serve as serve_command
+from bertline.serving.launch.config_files import serving_batching
+from bertline.serving.settings import Batching, Limits, ServerSettings
 
 MODELS = """model_config_list {
   config { name: "one" base_path: "%s" model_platform: "tensorflow" }
@@ -290,7 +290,7 @@ def test_an_address_of_another_machine_is_told(workspace):
 
 def test_help_loads_neither_tensorflow_nor_grpc():
     code = (
-        "import sys; from pipeline.cli import main\n"
+        "import sys; from bertline.pipeline.cli import main\n"
         "try: main(['serve', '--help'])\n"
         "except SystemExit: print({'tensorflow', 'tfx', 'grpc', 'google.protobuf'} & set(sys.modules))"
     )

@@ -10,17 +10,17 @@ import bucket
 import fsspec
 import pytest
 
-from components import destinations
-from components.checkpoint_mirror import checkpoints_at
-from components.ingest.files import digest, find_files, raw_bytes
-from components.ingest.readers import read
-from components.publish import latest, publish, pushed_versions, roll_back, withdrawn_versions
-from pipeline import storage
-from pipeline.config import DataConfig
-from pipeline.config_file import load
-from pipeline.errors import BertlineError
-from pipeline.staging import TOLD, staged
-from serving.contract import CARD, read_card
+from bertline.components.ingest.files import digest, find_files, raw_bytes
+from bertline.components.ingest.readers.registry import read
+from bertline.components.pusher import destinations
+from bertline.components.pusher.executor import latest, publish, pushed_versions, roll_back, withdrawn_versions
+from bertline.components.trainer.checkpoint_mirror import checkpoints_at
+from bertline.pipeline.config import DataConfig
+from bertline.pipeline.core import storage
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.orchestration.staging import TOLD, staged
+from bertline.pipeline.settings.loader import load
+from bertline.serving.contract import CARD, read_card
 
 
 @pytest.fixture(scope="module", autouse=True)

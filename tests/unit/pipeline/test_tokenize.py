@@ -9,10 +9,10 @@ from click.testing import CliRunner
 from tokenizers import BertWordPieceTokenizer
 from wordpiece import SENTENCES, VOCAB, write_vocab
 
-from pipeline import tokenize_lines
-from pipeline.cli import main
-from pipeline.config_defaults import checkpoint_text
-from pipeline.errors import BertlineError
+from bertline.pipeline.cli import main
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.inference import tokenize as tokenize_lines
+from bertline.pipeline.settings.defaults import checkpoint_text
 
 
 @pytest.fixture

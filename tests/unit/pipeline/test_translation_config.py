@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from pipeline.config import Config, TranslationConfig
-from pipeline.config_file import load
-from pipeline.errors import BertlineError
+from bertline.pipeline.config import Config, TranslationConfig
+from bertline.pipeline.core.errors import BertlineError
+from bertline.pipeline.settings.loader import load
 
 TRANSLATION = """
 name: captions

@@ -4,10 +4,10 @@ from dataclasses import fields, replace
 
 import pytest
 
-from pipeline import fingerprints, unchanged
-from pipeline.config_file import load
-from pipeline.fingerprints import InputDigests
-from pipeline.unchanged import fingerprint
+from bertline.pipeline.orchestration import fingerprints, unchanged
+from bertline.pipeline.orchestration.fingerprints import InputDigests
+from bertline.pipeline.orchestration.unchanged import fingerprint
+from bertline.pipeline.settings.loader import load
 
 DIGESTS = InputDigests(**{field.name: "as it was" for field in fields(InputDigests)})
 
@@ -37,7 +37,9 @@ def test_changed_code_is_another_run(config, monkeypatch, what):
     assert fingerprint(config, DIGESTS) != before
 
 
-@pytest.mark.parametrize("file", ["pipeline/config/data.py", "pipeline/storage.py", "components/statistics.py"])
+@pytest.mark.parametrize(
+    "file", ["pipeline/config/data.py", "pipeline/core/storage.py", "components/statistics/component.py"]
+)
 def test_a_changed_file_is_another_run(config, tmp_path, monkeypatch, file):
     """Whoever takes from it: which steps do is found out where some of them may have to run."""
     (tmp_path / file).parent.mkdir(parents=True)

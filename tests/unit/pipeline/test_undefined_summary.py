@@ -9,9 +9,9 @@ import math
 import pytest
 from rich.console import Console
 
-from pipeline.config_file import load
-from pipeline.display import show_summary
-from pipeline.summary import Summary, read
+from bertline.pipeline.console.display import show_summary
+from bertline.pipeline.console.summary import Summary, read
+from bertline.pipeline.settings.loader import load
 
 WHY = "no evaluation example has the class 'yes'; add examples of it"
 

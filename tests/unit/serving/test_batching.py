@@ -6,10 +6,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from serving.embedded.batching import FILLED, FIXED_COST, Batcher, OneByOne, Task, _merged, chosen, longest, run_together
-from serving.embedded.errors import Call, RequestError
-from serving.embedded.monitoring import Monitoring
-from serving.settings import Batching
+from bertline.serving.embedded.batching import (
+    FILLED,
+    FIXED_COST,
+    Batcher,
+    OneByOne,
+    Task,
+    _merged,
+    chosen,
+    longest,
+    run_together,
+)
+from bertline.serving.embedded.errors import Call, RequestError
+from bertline.serving.embedded.monitoring import Monitoring
+from bertline.serving.settings import Batching
 
 
 class Doubling:
@@ -219,7 +229,7 @@ def test_what_cannot_be_batched_is_refused(batcher, arrays, told):
 
 
 def test_too_many_rows_are_refused_before_they_are_looked_at(batcher, monkeypatch):
-    monkeypatch.setattr("serving.embedded.batching.longest", lambda arrays: pytest.fail("it looks at each row"))
+    monkeypatch.setattr("bertline.serving.embedded.batching.longest", lambda arrays: pytest.fail("it looks at each row"))
     assert "Task size" in refused(lambda: batcher().run(task(np.empty([1 << 24, 0], object)))).message
 
 

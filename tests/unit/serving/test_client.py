@@ -18,17 +18,17 @@ from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, model_pb2, predict_pb2, status_pb2
 from tiny_models import EVERY, make
 
-from models import answers
-from models.answers import EMBED, KINDS
-from models.task import tasks_with
-from models.translated import ALIGNED, SAMPLED, TRANSLATED, Sampling, n_best
-from pipeline.errors import BertlineError
-from serving import wire
-from serving.asking import Answers, Asking, ClientTls, checked_address, metadata_of, statuses
-from serving.failures import FIRST_PAUSE, LONGEST_PAUSE, Deadline, Place, ServingError, explained, pause_before
-from serving.recognition import Signature, TensorSpec, UnknownKindError, kind_of, text_keys
-from serving.rows import columns_of, joined, of_choices, paired, parts, row_sizes, to_translate
-from serving.wire import MESSAGES, SCHEMA, as_array, fill_tensor, read_tensor
+from bertline.models.responses import types as answers
+from bertline.models.responses.translation import ALIGNED, SAMPLED, TRANSLATED, Sampling, n_best
+from bertline.models.responses.types import EMBED, KINDS
+from bertline.models.tasks.base.task import tasks_with
+from bertline.pipeline.core.errors import BertlineError
+from bertline.serving.client import wire
+from bertline.serving.client.recognition import Signature, TensorSpec, UnknownKindError, kind_of, text_keys
+from bertline.serving.client.requests import Answers, Asking, ClientTls, checked_address, metadata_of, statuses
+from bertline.serving.client.retry import FIRST_PAUSE, LONGEST_PAUSE, Deadline, Place, ServingError, explained, pause_before
+from bertline.serving.client.rows import columns_of, joined, of_choices, paired, parts, row_sizes, to_translate
+from bertline.serving.client.wire import MESSAGES, SCHEMA, as_array, fill_tensor, read_tensor
 
 PLACE = Place("localhost:8500", "reviews")
 ASKING = Asking(PLACE)
@@ -50,7 +50,7 @@ GENERATED = {
 
 def test_a_client_imports_neither_tensorflow_nor_keras():
     script = (
-        "import sys; import serving.client, pipeline.predict_served;"
+        "import sys; import bertline.serving.client.sync, bertline.pipeline.inference.served;"
         "print([name for name in ('tensorflow', 'keras', 'tfx', 'apache_beam') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -312,7 +312,7 @@ def test_every_task_is_told_by_the_signature_of_its_served_model(signatures, tin
 
 
 def test_no_task_of_the_line_is_left_out():
-    folder = Path(answers.__file__).parent / "tasks"
+    folder = Path(answers.__file__).parents[1] / "tasks"
     tasks = sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__")
     known = sorted(task for kind in KINDS for task in tasks_with(kind))
     assert tasks == sorted({tiny.task for tiny in EVERY}) == known

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.errors import BertlineError
-from serving.command_lines import default_image, docker_command, files_of, in_container, notes, server_flags
-from serving.config_files import one_model, read_models
-from serving.settings import Batching, ServerSettings, Tls
+from bertline.pipeline.core.errors import BertlineError
+from bertline.serving.launch.config_files import one_model, read_models
+from bertline.serving.launch.flags import default_image, docker_command, files_of, in_container, notes, server_flags
+from bertline.serving.settings import Batching, ServerSettings, Tls
 
 PLAIN = ServerSettings(one_model("reviews", "/data/reviews"))
 FULL = replace(

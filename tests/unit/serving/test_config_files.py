@@ -9,9 +9,9 @@ import pytest
 from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
-from pipeline.errors import BertlineError
-from serving import messages
-from serving.config_files import (
+from bertline.pipeline.core.errors import BertlineError
+from bertline.serving.launch import messages
+from bertline.serving.launch.config_files import (
     PROMETHEUS_PATH,
     batching_text,
     models_text,
@@ -23,7 +23,7 @@ from serving.config_files import (
     read_tls,
     tls_text,
 )
-from serving.settings import Batching, Tls
+from bertline.serving.settings import Batching, Tls
 
 KEY = "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n"
 CERT = "-----BEGIN CERTIFICATE-----\ncHVibGlj\n-----END CERTIFICATE-----\n"

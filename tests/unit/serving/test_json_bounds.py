@@ -6,10 +6,10 @@ import random
 import pytest
 from rest_values import read, refused, shape, tensor
 
-from serving.embedded.errors import RequestError
-from serving.embedded.rest_document import parse
-from serving.embedded.rest_replies import error_reply
-from serving.settings import Limits
+from bertline.serving.embedded.errors import RequestError
+from bertline.serving.embedded.rest.document import parse
+from bertline.serving.embedded.rest.replies import error_reply
+from bertline.serving.settings import Limits
 
 
 @pytest.mark.parametrize("opened", ["[", '{"a":', '[{"a":'])

@@ -7,8 +7,8 @@ import pytest
 from google.protobuf import text_format
 from rest_values import LIMITS, SPEC
 
-from serving.embedded.errors import RequestError
-from serving.embedded.rest_json import classify_request, regress_request
+from bertline.serving.embedded.errors import RequestError
+from bertline.serving.embedded.rest.requests import classify_request, regress_request
 
 
 @pytest.mark.parametrize("request_of", [classify_request, regress_request])

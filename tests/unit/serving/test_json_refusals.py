@@ -5,7 +5,7 @@ import json
 import pytest
 from rest_values import read, refused
 
-from serving.embedded.errors import RequestError
+from bertline.serving.embedded.errors import RequestError
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from rest_values import proto, reply
 from tensorflow.core.framework import tensor_pb2, types_pb2
 from tensorflow_serving.apis import classification_pb2, regression_pb2
 
-from serving.embedded.errors import RequestError
-from serving.embedded.rest_replies import classify_reply, decimals, error_reply, regress_reply
+from bertline.serving.embedded.errors import RequestError
+from bertline.serving.embedded.rest.replies import classify_reply, decimals, error_reply, regress_reply
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from rest_values import LIMITS, SPEC, inputs, proto, read, refused, shape, tenso
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import model_pb2
 
-from serving.embedded.rest_json import predict_request
+from bertline.serving.embedded.rest.requests import predict_request
 
 
 def test_a_list_of_strings_becomes_one_tensor():

@@ -12,10 +12,10 @@ import yaml
 from click.testing import CliRunner
 from kubernetes import client
 
-from pipeline.cli import main
-from pipeline.errors import BertlineError
-from serving.config_files import read_batching, read_models, read_monitoring
-from serving.manifests import KINDS, Deployed, as_yaml, cluster_name, deployment, kserve
+from bertline.pipeline.cli import main
+from bertline.pipeline.core.errors import BertlineError
+from bertline.serving.launch.config_files import read_batching, read_models, read_monitoring
+from bertline.serving.launch.manifests import KINDS, Deployed, as_yaml, cluster_name, deployment, kserve
 
 MEBIBYTE = 1 << 20
 REVIEWS = Deployed(

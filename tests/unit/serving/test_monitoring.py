@@ -5,8 +5,8 @@ import threading
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from serving.embedded import monitoring
-from serving.embedded.monitoring import Monitoring
+from bertline.serving.embedded import monitoring
+from bertline.serving.embedded.monitoring import Monitoring
 
 
 def samples(page: bytes) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:

@@ -14,8 +14,8 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
-from serving.embedded.errors import Call, Code, RequestError
-from serving.embedded.rest_answers import STATUSES, Reply, answer
+from bertline.serving.embedded.errors import Call, Code, RequestError
+from bertline.serving.embedded.rest.api import STATUSES, Reply, answer
 
 CALL = Call(entrypoint="REST")
 PREDICT = b'{"instances": [1.0, 5]}'

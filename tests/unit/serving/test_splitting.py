@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.embedded.batching import Batcher, Task
-from serving.embedded.errors import Call, RequestError
-from serving.embedded.monitoring import Monitoring
-from serving.embedded.splitting import joined, parts_of
-from serving.settings import Batching
+from bertline.serving.embedded.batching import Batcher, Task
+from bertline.serving.embedded.errors import Call, RequestError
+from bertline.serving.embedded.monitoring import Monitoring
+from bertline.serving.embedded.splitting import joined, parts_of
+from bertline.serving.settings import Batching
 
 
 class Doubling:

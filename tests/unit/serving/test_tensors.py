@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as shapes
 from tensorflow.core.framework import tensor_pb2, types_pb2
 
-from serving.embedded.errors import RequestError
-from serving.embedded.tensors import to_array, to_proto
+from bertline.serving.embedded.errors import RequestError
+from bertline.serving.embedded.tensors import to_array, to_proto
 
 MANY = 1 << 20
 NUMBERS = "float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool float16 bfloat16".split()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.embedded.versions import Policy, on_disk, wanted
+from bertline.serving.embedded.lifecycle.versions import Policy, on_disk, wanted
 
 NUMBERS = st.sets(st.integers(0, (1 << 63) - 1), max_size=20)
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from components.ingest import annotated, jsonl
-from components.ingest.annotated import Example
-from components.ingest.records import BadRow, Row
-from pipeline.config import DataConfig
+from bertline.components.ingest.readers import jsonl
+from bertline.components.ingest.readers.annotations import examples as annotated
+from bertline.components.ingest.readers.annotations.examples import Example
+from bertline.components.ingest.readers.records import BadRow, Row
+from bertline.pipeline.config import DataConfig
 
 EMPTY = "without annotations (data.empty_annotations)"
 _NOT_DATA = ("Comments", "comments", "relations", "annotation_approver")

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from components.ingest.records import (
+from bertline.components.ingest.readers.annotations.word_tags import Span, tag_words
+from bertline.components.ingest.readers.records import (
     NESTED,
     UNUSABLE,
     BadRow,
@@ -22,9 +23,8 @@ from components.ingest.records import (
     find_unusable,
     make_row,
 )
-from components.ingest.word_tags import Span, tag_words
-from pipeline.config import DataConfig
-from pipeline.errors import BertlineError
+from bertline.pipeline.config import DataConfig
+from bertline.pipeline.core.errors import BertlineError
 
 MISFIT = "spans do not fit their text"
 _LOOKED_AT = 100

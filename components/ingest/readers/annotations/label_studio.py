@@ -11,12 +11,12 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from components.ingest import annotated
-from components.ingest.annotated import Example
-from components.ingest.files import open_text
-from components.ingest.json_items import ItemReader
-from components.ingest.records import JSON, MAX_RECORD_CHARS, BadRow, Remark, Row, as_raw, bad_row
-from pipeline.config import DataConfig
+from bertline.components.ingest.files import open_text
+from bertline.components.ingest.readers.annotations import examples as annotated
+from bertline.components.ingest.readers.annotations.examples import Example
+from bertline.components.ingest.readers.json_items import ItemReader
+from bertline.components.ingest.readers.records import JSON, MAX_RECORD_CHARS, BadRow, Remark, Row, as_raw, bad_row
+from bertline.pipeline.config import DataConfig
 
 SKIPPED = "skipped in Label Studio"
 UNANNOTATED = "not annotated in Label Studio"

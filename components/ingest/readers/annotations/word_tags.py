@@ -13,8 +13,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from components.ingest.records import Remark
-from models.tags import OUTSIDE
+from bertline.components.ingest.readers.records import Remark
+from bertline.models.data.tag_schemes import OUTSIDE
 
 WIDENED = "spans that begin or end inside a word; widened to whole words"
 OVERLAPPING = "spans that share a word with a longer one; left out"

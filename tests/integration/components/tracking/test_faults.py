@@ -13,12 +13,12 @@ from recording import config_in, history, runs_of, send, step, tracked
 from tiny_training import TASK, build, losses, rows, settings
 from tracking_server import Losing, Refusing, TrackingServer, listening
 
-from components import events
-from components.tracking.journal import journals
-from components.tracking.sync import left_in, send_all
-from components.tracking.tracker import Tracker
-from models.training import train
-from pipeline.report import report_page
+from bertline.components.tracking.journal import journals
+from bertline.components.tracking.sync import left_in, send_all
+from bertline.components.tracking.tracker import Tracker
+from bertline.models.training.loop import train
+from bertline.pipeline.core import events
+from bertline.pipeline.runs.report import report_page
 
 EPOCHS = 8
 
@@ -166,8 +166,8 @@ def test_a_store_that_cannot_be_opened_is_said(tmp_path):
 
 ONE_OF_TWO = """
 import sys
-from components.tracking.tracker import Tracker
-from pipeline.config_file import load
+from bertline.components.tracking.tracker import Tracker
+from bertline.pipeline.settings.loader import load
 
 workspace, uri, name = sys.argv[1:]
 config = load("reviews", [f"tracking.uri={uri}", f"name={name}"], workspace=workspace)
@@ -187,7 +187,7 @@ def test_two_pipelines_at_once_share_one_new_store(tmp_path):
         (tmp_path / name).mkdir()
         processes.append(
             subprocess.Popen(
-                [sys.executable, "-c", ONE_OF_TWO, str(tmp_path / name), uri, name], cwd=Path(__file__).parents[2]
+                [sys.executable, "-c", ONE_OF_TWO, str(tmp_path / name), uri, name], cwd=Path(__file__).parents[3]
             )
         )
     assert [process.wait() for process in processes] == [0, 0]

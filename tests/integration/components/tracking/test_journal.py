@@ -5,9 +5,9 @@ import shutil
 from mlflow import MlflowClient
 from recording import config_in, evaluation, history, only_run_of, runs_of, send, step, tracked
 
-from components import events
-from components.tracking.journal import Journal, journals
-from components.tracking.sender import Round
+from bertline.components.tracking.backend.sender import Round
+from bertline.components.tracking.journal import Journal, journals
+from bertline.pipeline.core import events
 
 
 def test_what_is_sent_twice_is_recorded_once(config):

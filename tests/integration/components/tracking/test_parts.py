@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from recording import history, runs_of, send, step, tracked
 
-from components.tracking.tracker import Part, Tracker
+from bertline.components.tracking.tracker import Part, Tracker
 
 
 def test_parts_stand_under_their_study_and_are_not_recorded_again_when_it_goes_on(config):

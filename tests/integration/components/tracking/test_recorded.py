@@ -7,11 +7,11 @@ import pytest
 from mlflow import MlflowClient
 from recording import VERDICT, config_in, epoch, evaluation, history, only_run_of, send, step, tracked
 
-from components import events
-from components.tracking.journal import journals
-from components.tracking.names import valid_name
-from components.tracking.tracker import Part, Tracker
-from models.training import StepRecord
+from bertline.components.tracking.backend.names import valid_name
+from bertline.components.tracking.journal import journals
+from bertline.components.tracking.tracker import Part, Tracker
+from bertline.models.training.loop import StepRecord
+from bertline.pipeline.core import events
 
 
 def test_a_run_is_recorded_whole(config, tmp_path):

@@ -6,10 +6,10 @@ from click.testing import CliRunner
 from mlflow import MlflowClient
 from recording import config_in, history, only_run_of, runs_of, send, step, tracked
 
-from components.tracking.sender import Turn
-from components.tracking.sync import send_all
-from components.tracking.tracker import Tracker
-from pipeline.cli import main
+from bertline.components.tracking.backend.sender import Turn
+from bertline.components.tracking.sync import send_all
+from bertline.components.tracking.tracker import Tracker
+from bertline.pipeline.cli import main
 
 
 def test_a_sender_that_is_started_sends_and_ends(config):

@@ -8,7 +8,7 @@ import pytest
 from certificates import signed
 from shouting_server import LONG, MODEL, Shouts, both, listening, server_credentials
 
-from serving.client import ClientTls, ServingError
+from bertline.serving.client.sync import ClientTls, ServingError
 
 
 @both

@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 from shouting_server import LONG, MODEL, both
 
-from serving import connection
-from serving.client import AsyncClient, Client, ServingError
+from bertline.serving.client import connection
+from bertline.serving.client.sync import AsyncClient, Client, ServingError
 
 
 @both

@@ -8,7 +8,7 @@ import grpc
 import pytest
 from shouting_server import LONG, MODEL, both, fails
 
-from serving.client import ServingError
+from bertline.serving.client.sync import ServingError
 
 
 @both

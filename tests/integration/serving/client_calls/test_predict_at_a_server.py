@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from shouting_server import LONG, MODEL, fails, listening, server_credentials
 
-from pipeline.cli import main
+from bertline.pipeline.cli import main
 
 
 def predict(*arguments, stdin=None):

@@ -12,7 +12,7 @@ import pytest
 from serving_client import Client, eventually, refused, request, serving
 from tensorflow_serving.config import model_server_config_pb2
 
-from serving.config_files import models_text, one_model, read_models
+from bertline.serving.launch.config_files import models_text, one_model, read_models
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import grpc
 from certificates import signed
 from serving_client import Client, refused, serving
 
-from serving.embedded.server import Server
-from serving.settings import Tls
+from bertline.serving.embedded.server import Server
+from bertline.serving.settings import Tls
 
 
 def secured(server: Server, *credentials: bytes | None) -> grpc.Channel:

@@ -14,7 +14,7 @@ from serving_client import ANSWERS, PATIENCE, Client, refused, request, serving
 from tensorflow.core.framework import tensor_pb2, types_pb2
 from tensorflow_serving.apis import predict_pb2
 
-from serving.settings import MEGABYTE, Batching, Limits
+from bertline.serving.settings import MEGABYTE, Batching, Limits
 
 REFUSALS = {"INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION", "UNIMPLEMENTED", "PERMISSION_DENIED", "OUT_OF_RANGE"}
 METHODS = [
@@ -161,7 +161,7 @@ def test_ten_thousand_malformed_requests_are_refused_and_leave_nothing_behind(ba
     assert by_grpc - {"OK", UNREADABLE} <= REFUSALS and by_grpc > {"OK", UNREADABLE, "INVALID_ARGUMENT", "NOT_FOUND"}
     assert by_rest == {200, 400, 404}
     assert grown < 200 * MEGABYTE
-    assert [record.getMessage() for record in caplog.records if record.name.startswith("serving.embedded.")] == []
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("bertline.serving.embedded.")] == []
 
 
 def test_a_few_bytes_ask_for_no_more_memory_than_the_limit(base):

@@ -16,7 +16,7 @@ from served_models import HELD
 from serving_client import ANSWERS, PATIENCE, Client, eventually, refused, request, serving
 from tensorflow_serving.apis import prediction_service_pb2_grpc
 
-from serving.settings import Batching
+from bertline.serving.settings import Batching
 
 
 @pytest.fixture(params=[None, Batching(max_batch_size=1)], ids=["one by one", "in batches"])
@@ -63,11 +63,11 @@ def test_a_rest_client_that_hangs_up_is_not_run(busy, gate):
 
 
 def test_sigterm_ends_the_process_when_its_request_is_answered(base, gate):
-    program = "import sys; from pipeline.cli import main; main(sys.argv[1:])"
+    program = "import sys; from bertline.pipeline.cli import main; main(sys.argv[1:])"
     flags = ["serve", "--port=0", "--rest_api_port=0", "--model_name=m", f"--model_base_path={base}"]
     process = subprocess.Popen(
         [sys.executable, "-c", program, *flags],
-        cwd=Path(__file__).parents[3], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        cwd=Path(__file__).parents[4], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     try:
         said = []

@@ -11,7 +11,7 @@ from served_models import HELD, NUMBERS, TEXTS
 from serving_client import eventually, refused, request, serving
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
-from serving.contract import WARM_UP
+from bertline.serving.contract import WARM_UP
 
 
 def test_the_log_of_requests_warms_up_the_next_version(base, made, tmp_path):

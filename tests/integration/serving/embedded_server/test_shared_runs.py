@@ -10,7 +10,7 @@ import pytest
 from served_models import HELD, NUMBERS, SUMS, TEXTS
 from serving_client import PATIENCE, Client, Gate, eventually, refused, serving, values
 
-from serving.settings import Batching
+from bertline.serving.settings import Batching
 
 
 @contextlib.contextmanager

@@ -14,8 +14,8 @@ from served_models import HELD
 from serving_client import AVAILABLE, PATIENCE, available, eventually, refused, request, serving, values
 from tensorflow_serving.apis import get_model_status_pb2
 
-from serving.config_files import one_model
-from serving.settings import Batching
+from bertline.serving.launch.config_files import one_model
+from bertline.serving.settings import Batching
 
 UNLOADING = get_model_status_pb2.ModelVersionStatus.UNLOADING
 END = get_model_status_pb2.ModelVersionStatus.END

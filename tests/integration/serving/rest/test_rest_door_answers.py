@@ -8,7 +8,7 @@ import threading
 import pytest
 from rest_client import PREDICT, SETTINGS, Echo, ask, closed, message, opened, plugged, rest_of, still_answers
 
-from serving.embedded.errors import Call
+from bertline.serving.embedded.errors import Call
 
 
 def test_requests_are_answered_one_after_the_other_on_a_connection():

@@ -10,9 +10,9 @@ from dataclasses import replace
 import pytest
 from rest_client import LIMITS, PREDICT, Echo, ask, message, opened, plugged, rest_of, still_answers
 
-from serving.embedded import rest
-from serving.embedded.errors import Call
-from serving.settings import Limits
+from bertline.serving.embedded.errors import Call
+from bertline.serving.embedded.rest import server as rest
+from bertline.serving.settings import Limits
 
 
 def test_a_body_that_says_it_is_too_large_is_refused_unread():

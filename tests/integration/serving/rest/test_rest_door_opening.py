@@ -9,12 +9,12 @@ import tensorflow as tf
 from rest_client import SETTINGS, Echo, ask, opened, plugged, rest_of
 from tensorflow_serving.config import model_server_config_pb2
 
-from serving.embedded.batching import OneByOne
-from serving.embedded.errors import Call
-from serving.embedded.manager import Manager
-from serving.embedded.monitoring import Monitoring
-from serving.embedded.rest import Door
-from serving.embedded.service import Service
+from bertline.serving.embedded.batching import OneByOne
+from bertline.serving.embedded.errors import Call
+from bertline.serving.embedded.lifecycle.manager import Manager
+from bertline.serving.embedded.monitoring import Monitoring
+from bertline.serving.embedded.rest.server import Door
+from bertline.serving.embedded.service import Service
 
 
 def test_a_port_that_is_taken_is_said_at_the_start():

@@ -10,8 +10,8 @@ import pytest
 from certificates import signed
 from rest_client import PREDICT, SETTINGS, Echo, message, opened, plugged, rest_of
 
-from serving.embedded.rest import Door
-from serving.settings import Limits, Tls
+from bertline.serving.embedded.rest.server import Door
+from bertline.serving.settings import Limits, Tls
 
 Signed = tuple[bytes, bytes]
 

@@ -11,7 +11,7 @@ from page_server import EXPLAINER, Served, opened
 from pages import HOSTILE
 from tiny_models import Tiny, push
 
-from serving.settings import TryPage
+from bertline.serving.settings import TryPage
 
 TASKS = ("classification", "answering", "matching")
 QUESTION = {"question": "what colour ?", "context": "🙂 the cat un red abc"}

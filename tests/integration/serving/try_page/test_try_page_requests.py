@@ -13,15 +13,15 @@ import pytest
 from page_server import opened
 from served_models import save
 
-from models.answers import KINDS
-from models.task import tasks_with
-from pipeline.explain.lines import explained
-from serving.contract import write_card
-from serving.embedded.errors import Call, RequestError
-from serving.embedded.known import Lease
-from serving.embedded.try_page.explaining import Explaining
-from serving.embedded.try_page.routes import _HERE, FILES
-from serving.settings import TryPage
+from bertline.models.responses.types import KINDS
+from bertline.models.tasks.base.task import tasks_with
+from bertline.pipeline.inference.explain.lines import explained
+from bertline.serving.contract import write_card
+from bertline.serving.embedded.errors import Call, RequestError
+from bertline.serving.embedded.lifecycle.known import Lease
+from bertline.serving.embedded.try_page.explainer import Explaining
+from bertline.serving.embedded.try_page.routes import _HERE, FILES
+from bertline.serving.settings import TryPage
 
 ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
 SILENT = "import sys, time\nfor line in sys.stdin: time.sleep(600)"

@@ -1,0 +1,1 @@
+"""The baselines of each task."""

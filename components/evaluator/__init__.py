@@ -1,0 +1,1 @@
+"""The Evaluator: metrics on every slice, a verdict, and every evaluation example with its answer."""

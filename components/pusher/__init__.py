@@ -1,0 +1,1 @@
+"""A model becomes a numbered version that a server never sees half-copied."""

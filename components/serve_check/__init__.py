@@ -1,0 +1,1 @@
+"""What a blessed model must show before it is pushed."""

@@ -1,0 +1,1 @@
+"""StatisticsGen, which sums up small data without Beam."""

@@ -1,0 +1,1 @@
+"""What tells MLflow, in a process of its own."""

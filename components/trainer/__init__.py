@@ -1,0 +1,1 @@
+"""The Trainer: transformed examples become a SavedModel that takes raw text."""

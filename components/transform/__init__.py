@@ -1,0 +1,1 @@
+"""Raw examples become tokens and labels."""

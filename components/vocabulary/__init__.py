@@ -1,0 +1,1 @@
+"""The vocabulary: given, or learned from the training texts."""

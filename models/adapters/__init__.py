@@ -1,0 +1,1 @@
+"""What changes an encoder that is there."""

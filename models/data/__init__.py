@@ -1,0 +1,1 @@
+"""Examples to batches, and what is drawn or weighed among them."""

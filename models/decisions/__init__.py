@@ -1,0 +1,1 @@
+"""How probabilities become an answer, and what is tuned for that."""

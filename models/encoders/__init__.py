@@ -1,0 +1,1 @@
+"""Encoders by their family."""

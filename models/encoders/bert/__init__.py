@@ -1,0 +1,1 @@
+"""BERT's encoder, and its relatives by configuration."""

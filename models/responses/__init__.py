@@ -1,0 +1,1 @@
+"""What a served model answers, in the user's terms."""

@@ -1,0 +1,1 @@
+"""The original Transformer, encoder and decoder."""

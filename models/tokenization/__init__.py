@@ -1,0 +1,1 @@
+"""Texts to tokens, inside the graph."""

@@ -1,0 +1,1 @@
+"""What every package needs: errors, storage, events. It imports nothing of the others."""

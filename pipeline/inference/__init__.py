@@ -1,0 +1,1 @@
+"""Pushed models that answer, here or at a server."""

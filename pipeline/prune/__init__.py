@@ -1,0 +1,1 @@
+"""Heads of a pushed model removed, with a record of it."""

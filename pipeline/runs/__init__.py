@@ -1,0 +1,1 @@
+"""The record of runs, read back and compared."""

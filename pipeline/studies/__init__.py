@@ -1,0 +1,1 @@
+"""Several runs of one pipeline that are looked at together."""

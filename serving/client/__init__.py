@@ -1,0 +1,1 @@
+"""A client of any TensorFlow Serving. It imports no TensorFlow."""

@@ -1,0 +1,1 @@
+"""Versions of models: found, loaded, swapped and unloaded."""

@@ -1,0 +1,1 @@
+"""A trained model as a SavedModel, with all that it brings along."""

@@ -1,0 +1,1 @@
+"""The real TensorFlow Serving: files, flags, manifests, and the process."""
