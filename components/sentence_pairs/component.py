@@ -24,6 +24,7 @@ from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionP
 from tfx.utils import io_utils
 
 from bertline.components.artifacts import Vocabulary
+from bertline.components.compat import make_beam_pipeline
 from bertline.components.vocabulary.component import VOCABULARY_FILE, texts_of
 from bertline.models.data.masking import MaskingRules, mask_batch
 from bertline.models.data.sentence_pairs import pairs_of
@@ -162,7 +163,9 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         for split, of_split, duplicates in (("train", lengths, settings.dupe_factor), ("eval", last, 1)):
             documents = os.path.join(artifact_utils.get_split_uri(input_dict["examples"], split), "*")
             output = artifact_utils.get_split_uri(output_dict["pairs"], split)
-            make_pairs(self._make_beam_pipeline, documents, output, vocab_path, text, settings, of_split, duplicates)
+            make_pairs(
+                lambda: make_beam_pipeline(self), documents, output, vocab_path, text, settings, of_split, duplicates
+            )
             count = sum(1 for path in tf.io.gfile.glob(f"{output}/*") for _ in tf.data.TFRecordDataset(path, "GZIP"))
             if not count:
                 raise BertlineError(f"data: the {split} documents contain no word to learn from.")

@@ -3,7 +3,6 @@
 import os
 from typing import Any
 
-from tensorflow_data_validation.statistics.stats_impl import generate_statistics_in_memory
 from tfx import types
 from tfx.components.statistics_gen import executor
 from tfx.dsl.components.base import base_beam_component, executor_spec
@@ -14,6 +13,7 @@ from tfx.types.standard_component_specs import StatisticsGenSpec as StockSpec
 from tfx.utils import io_utils, json_utils
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
+from bertline.components.compat import beam_args, statistics_of
 from bertline.components.small_data import is_small, read_records
 
 
@@ -34,7 +34,7 @@ class Executor(executor.Executor):
         splits = artifact_utils.decode_split_names(examples.split_names)
         patterns = {split: io_utils.all_files_pattern(artifact_utils.get_split_uri([examples], split)) for split in splits}
         asked = input_dict.get("schema") or any(exec_properties.get(name) for name in StockSpec.PARAMETERS)
-        if asked or not is_small(self._beam_pipeline_args, patterns.values()):
+        if asked or not is_small(beam_args(self), patterns.values()):
             super().Do(input_dict, output_dict, exec_properties)
             return
         statistics = artifact_utils.get_single_instance(output_dict["statistics"])
@@ -48,7 +48,7 @@ class Executor(executor.Executor):
             folder = artifact_utils.get_split_uri([statistics], split)
             fileio.makedirs(folder)
             with fileio.open(os.path.join(folder, executor.DEFAULT_FILE_NAME), "wb") as file:
-                file.write(generate_statistics_in_memory(batch).SerializeToString())
+                file.write(statistics_of(batch).SerializeToString())
 
 
 class StatisticsGenSpec(StockSpec):

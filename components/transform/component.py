@@ -5,19 +5,18 @@ TFX's stock Transform with one more input, the vocabulary. Nothing is padded her
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
 import tensorflow as tf
 import tensorflow_transform as tft
 from tensorflow_metadata.proto.v0.schema_pb2 import Schema
-from tensorflow_transform import impl_helper
 from tensorflow_transform.tf_metadata import metadata_io
 from tensorflow_transform.tf_metadata.dataset_metadata import DatasetMetadata
 from tensorflow_transform.tf_metadata.schema_utils import schema_as_feature_spec
 from tfx import types
-from tfx.components.transform import executor, executor_utils
+from tfx.components.transform import executor
 from tfx.dsl.components.base import base_beam_component, executor_spec
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils, standard_artifacts
@@ -26,6 +25,7 @@ from tfx.types.standard_component_specs import TransformSpec as StockSpec
 from tfx.utils import io_utils, json_utils
 from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
+from bertline.components import compat
 from bertline.components.artifacts import Vocabulary
 from bertline.components.small_data import is_small, read_records
 from bertline.components.validation.schema import labels_of, read_schema
@@ -119,9 +119,7 @@ def write_graph(custom_config: Mapping[str, Any], schema: Schema, transform_grap
     output = tft.TFTransformOutput
     metadata_io.write_metadata(DatasetMetadata(schema), os.path.join(transform_graph_uri, output.RAW_METADATA_DIR))
     spec = schema_as_feature_spec(schema).feature_spec
-    types_of_columns = impl_helper.get_type_specs_from_feature_specs(spec)
-    function = partial(preprocessing_fn, custom_config=custom_config)
-    impl_helper.analyze_in_place(function, False, spec, types_of_columns, transform_graph_uri)
+    compat.analyze_in_place(partial(preprocessing_fn, custom_config=custom_config), spec, transform_graph_uri)
     # Where the vocabularies are: by Beam TensorFlow Transform notes it, without it forgets.
     assets = _Features.of(json.dumps(custom_config, sort_keys=True)).assets
     with fileio.open(os.path.join(transform_graph_uri, output.TRANSFORMED_METADATA_DIR, output.ASSET_MAP), "w") as file:
@@ -142,7 +140,7 @@ def write_examples(custom_config: Mapping[str, Any], transform_graph_uri: str, p
         autograph=False,
     )
     schema = output.transformed_metadata.schema
-    to_arrow, encoder = impl_helper.make_tensor_to_arrow_converter(schema), RecordBatchToExamplesEncoder(schema)
+    to_arrow, encoder = compat.tensor_to_arrow(schema), RecordBatchToExamplesEncoder(schema)
     for pattern, path in paths.items():
         records = read_records(pattern)
         fileio.makedirs(os.path.dirname(path))
@@ -175,8 +173,10 @@ def target_vocabulary_of(transform_graph_uri: str) -> str:
     return second or vocabulary_of(transform_graph_uri)
 
 
-class Executor(executor.Executor):
+class Executor(compat.TransformHook, executor.Executor):
     """The stock executor, which knows of no artifacts beyond its own: the others reach the function as config."""
+
+    preprocessing_fn = staticmethod(preprocessing_fn)
 
     def Do(
         self,
@@ -198,23 +198,16 @@ class Executor(executor.Executor):
         patterns = [
             io_utils.all_files_pattern(uri) for split in splits for uri in artifact_utils.get_split_uris(examples, split)
         ]
-        if not is_small(self._beam_pipeline_args, patterns):
+        if not is_small(compat.beam_args(self), patterns):
             super().Do(input_dict, output_dict, properties)
             return
         schema_file = io_utils.get_only_uri_in_dir(artifact_utils.get_single_uri(input_dict["schema"]))
-        executor_utils.MatchNumberOfTransformedExamplesArtifacts(input_dict, output_dict)
-        transformed = output_dict["transformed_examples"]
-        executor_utils.SetSplitNames(splits, transformed)
+        prefixes = compat.begin_transformed(input_dict, output_dict, splits)
         graph = artifact_utils.get_single_uri(output_dict["transform_graph"])
         write_graph(config, read_schema(schema_file), graph)
         # Named as Beam names what its one worker writes.
-        paths = [f"{prefix}-00000-of-00001.gz" for prefix in executor_utils.GetSplitPaths(transformed)]
+        paths = [f"{prefix}-00000-of-00001.gz" for prefix in prefixes]
         write_examples(config, graph, dict(zip(patterns, paths, strict=True)))
-
-    def _GetPreprocessingFn(self, inputs: Mapping[str, Any], unused_outputs: Mapping[str, Any]) -> Callable[..., Any]:
-        # By its dotted path the stock executor would find it too, but by a reload of this module, which would leave the
-        # process with two of every class in it.
-        return executor_utils.MaybeBindCustomConfig(inputs, preprocessing_fn)
 
 
 class TransformSpec(StockSpec):

@@ -23,6 +23,7 @@ from tfx.types import artifact_utils, standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
 from bertline.components.artifacts import Vocabulary
+from bertline.components.compat import make_beam_pipeline
 from bertline.models.tokenization.normalizer import WordSplitter
 from bertline.models.tokenization.vocabulary import SPECIAL_PIECES, read_vocabulary
 from bertline.pipeline.config import TextConfig
@@ -228,7 +229,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
                 pieces = read_vocabulary(at_hand(source.given))
             else:
                 scratch = os.path.join(folder, "counts")
-                counts = count_words(self._make_beam_pipeline, train, source.text_keys, text, scratch)
+                counts = count_words(lambda: make_beam_pipeline(self), train, source.text_keys, text, scratch)
                 pieces = learn_vocabulary(counts, text.vocab_size, text.reserved_tokens, setting=source.setting)
                 which = f" of {source.setting}" if text.separate_vocabularies else ""
                 events.emit(events.Note(f"learned {len(pieces):,} tokens from {len(counts):,} different words{which}"))
