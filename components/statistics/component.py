@@ -6,23 +6,18 @@ from typing import Any
 from tfx import types
 from tfx.components.statistics_gen import executor
 from tfx.dsl.components.base import base_beam_component, executor_spec
-from tfx.dsl.io import fileio
 from tfx.types import artifact_utils, standard_artifacts
 from tfx.types.component_spec import ExecutionParameter
 from tfx.types.standard_component_specs import StatisticsGenSpec as StockSpec
 from tfx.utils import io_utils, json_utils
-from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
-from bertline.components.compat import beam_args, statistics_of
-from bertline.components.small_data import is_small, read_records
+from bertline.components.compat import beam_args
+from bertline.components.small_data import is_small
+from bertline.components.statistics.executor import write_statistics
 
 
 class Executor(executor.Executor):
-    """The stock executor, or, of small data, what it would have written.
-
-    TensorFlow Data Validation computes both by the same generators. For Beam it merges what it finds batch by batch: sums
-    may differ in their last digit, and quantiles, which are approximate, within their bounds where values are many.
-    """
+    """The stock executor, or, of small data, what it would have written (`executor.py`)."""
 
     def Do(
         self,
@@ -44,11 +39,8 @@ class Executor(executor.Executor):
         rates = json_utils.dumps(dict.fromkeys(splits, 1.0))
         statistics.set_json_value_custom_property(executor.SAMPLE_RATE_BY_SPLIT_PROPERTY_NAME, rates)
         for split, pattern in patterns.items():
-            batch = ExamplesToRecordBatchDecoder().DecodeBatch(read_records(pattern))
             folder = artifact_utils.get_split_uri([statistics], split)
-            fileio.makedirs(folder)
-            with fileio.open(os.path.join(folder, executor.DEFAULT_FILE_NAME), "wb") as file:
-                file.write(statistics_of(batch).SerializeToString())
+            write_statistics(pattern, os.path.join(folder, executor.DEFAULT_FILE_NAME))
 
 
 class StatisticsGenSpec(StockSpec):

@@ -24,7 +24,7 @@ from bertline.components.trainer.cluster import train_as_chief
 from bertline.components.trainer.fallback import Candidate, better_one
 from bertline.components.trainer.probe_predictions import write_probe
 from bertline.components.trainer.recipe import decide_long, prepare
-from bertline.components.transform.component import target_vocabulary_of, vocabulary_of
+from bertline.components.transform.executor import target_vocabulary_of, vocabulary_of
 from bertline.components.validation.schema import labels_of
 from bertline.models import checkpoints
 from bertline.models.data import batching
