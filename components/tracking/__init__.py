@@ -3,7 +3,8 @@
     tracker.py     what the line tells of a run, appended to a journal
     journal.py     the journal, a file in the workspace
     process.py     starts the sender, a process of its own
-    sender.py      reads journals and tells MLflow, again and again until it is told
+    sender.py      has journals told to MLflow, again and again until all is told
+    round.py       one pass over them
     operations.py  what each entry of a journal is in MLflow
     words.py       why a store failed, without its secrets
     registry.py    models, versions and aliases

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertline.components.tracking.backend.sender import Round, Turn
+from bertline.components.tracking.backend.round import Round
+from bertline.components.tracking.backend.sender import Turn
 from bertline.components.tracking.backend.store import files_folder
 from bertline.components.tracking.journal import Journal, Operation, State, journals, now
 from bertline.pipeline.config import without_password

@@ -1,4 +1,8 @@
-"""The record of one run, as the line writes it: into a journal, from which a sender of its own tells MLflow."""
+"""The record of one run, as the line writes it: into a journal, from which a sender of its own tells MLflow.
+
+Over 300 lines in one module: the `Tracker` is all that a run calls, mostly a short method for each kind of entry, and they
+share the journal and the guard that keeps a failure away from the run.
+"""
 
 from __future__ import annotations
 

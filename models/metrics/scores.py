@@ -5,6 +5,8 @@ They agree with scikit-learn, scipy and seqeval wherever the evaluation examples
 they cannot (one class only, no entity, labels that are all equal) a score is undefined, which is NaN: 1 or 0 would read as
 if the model had been measured. What is missing from the predictions instead, as a class that is never predicted, is the
 model's doing and counts as 0.
+
+Over 300 lines in one module: they are small functions that the tables at its end name, and one looks them up here.
 """
 
 from __future__ import annotations

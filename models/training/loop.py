@@ -4,6 +4,8 @@ Why not `fit`: Keras 3's `fit` fails under MultiWorkerMirroredStrategy, and has 
 is short: plan the epoch, run a step a batch, write a checkpoint, validate. Everything that decides the next step (weights,
 moments, dropout's random state, the step itself, the best weights so far) is in the checkpoint, and the plan of the data
 follows from the seed, so a training that was killed ends with the very weights of one that was not.
+
+Over 300 lines in one module: `train` is to be read from top to bottom, beside what it is given and gives back.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 A batch of texts is padded to its longest inside the graph, so a long text makes its neighbours cost as much as itself. Of
 the tasks that wait, a batch therefore takes the oldest and those nearest to it in length, as far as padding stays small.
 Everything else is TensorFlow Serving's scheduler: its parameters, its refusals, its messages.
+
+Over 300 lines in one module: the queue and what is chosen from it follow one rule, which is to be read at once.
 """
 
 from __future__ import annotations

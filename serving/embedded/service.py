@@ -1,4 +1,7 @@
-"""What TensorFlow Serving's RPCs do, whichever door a request comes through: messages in, messages out."""
+"""What TensorFlow Serving's RPCs do, whichever door a request comes through: messages in, messages out.
+
+Over 300 lines in one module: there is a short method for each RPC, and they share how a version is leased and run.
+"""
 
 from __future__ import annotations
 

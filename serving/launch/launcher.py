@@ -5,6 +5,8 @@
 
 What it is told stands in `flags.py`. Here its process is started, awaited until its models answer, and taken down
 with everything that was written for it.
+
+Over 300 lines in one module: it is the life of one process, from its files to its last words.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""What each entry of a journal is in MLflow. Each may be done again without being recorded again."""
+"""What each entry of a journal is in MLflow. Each may be done again without being recorded again.
+
+Over 300 lines in one module: there is one short method for each kind of entry, in the table at its end, and they share the
+client of one store.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """What a task consists of: a small value for each thing that it says.
 
 A field that is a function may be given as `later(…)` names it; see `models/tasks/base/later.py`.
+
+Over 300 lines in one module: most of it says what each field is for, and who adds a task reads all of it.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 One thread looks at the disk each second. A version is loaded beside the one that answers, warmed up, and only then takes
 its place; the old one goes when the last request that uses it is answered (`unloading.py`). What cannot be loaded changes
 nothing else.
+
+Over 300 lines in one module: whatever changes the models does so under one lock, and is to be read together.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ import shutil
 from mlflow import MlflowClient
 from recording import config_in, evaluation, history, only_run_of, runs_of, send, step, tracked
 
-from bertline.components.tracking.backend.sender import Round
+from bertline.components.tracking.backend.round import Round
 from bertline.components.tracking.journal import Journal, journals
 from bertline.pipeline.core import events
 
