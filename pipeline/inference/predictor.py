@@ -104,6 +104,8 @@ def find(model: str | None, workspace: str, wanted: Wanted = ANY) -> Found:
     if wanted.task and task != wanted.task:
         raise BertlineError(f"{folder}: its task is {task}, not {wanted.task}; name another model by --model.")
     kind = kind_for(task, wanted.further)
+    if kind is None and kind_for(task):
+        raise BertlineError(f"{folder}: its task is {task}, not one with the signature {wanted.signature}.")
     if kind is None:
         unknown = f"its task is {task}, which this version of Bertline does not know"
         raise BertlineError(f"{folder}: {unknown}; use the version that trained it.")

@@ -82,7 +82,7 @@ def test_another_answer_or_a_slow_one_is_refused_with_every_reason(model):
     assert not report.blessed and len(report.reasons) == 3
     told = "\n".join(report.reasons)
     assert "sample 2 as the trained model did: probabilities is off by 0.01" in told
-    assert "in place of 'another'" in told and "above serve_check.max_latency_ms 1e-06" in told
+    assert "instead of 'another'" in told and "above serve_check.max_latency_ms 1e-06" in told
 
 
 def test_a_model_that_does_not_load_is_refused(model):
