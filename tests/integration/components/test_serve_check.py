@@ -132,5 +132,5 @@ def test_numbers_may_differ_by_rounding_and_texts_not_at_all():
     for now in (-5.0, np.inf, np.nan):
         assert differences({"value": np.float32([-np.inf])}, {"value": np.float32([now])})[0]
         assert differences({"value": np.float32([now])}, {"value": np.float32([-np.inf])})[0]
-    assert "in place of" in differences(expected, {"value": expected["value"]})[0][0]
+    assert "instead of" in differences(expected, {"value": expected["value"]})[0][0]
     assert "[1]" in differences(expected, {**expected, "value": np.float32([1.0])})[0][0]
