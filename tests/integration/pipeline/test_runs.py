@@ -21,7 +21,9 @@ from recorded_runs import Record, answers, falling, judged, summary
 from bertline.components.evaluator.verdict import Verdict
 from bertline.components.pusher.executor import publish
 from bertline.components.tracking.backend.store import PATIENCE
+from bertline.components.tracking.journal import Journal
 from bertline.pipeline.cli import main
+from bertline.pipeline.config import SPOOL
 from bertline.pipeline.orchestration.fingerprints import ROOT as PACKAGE
 
 
@@ -215,6 +217,15 @@ def test_a_store_that_is_not_there_is_one_sentence_and_is_not_made(tmp_path, com
     told = Told(*command, workspace=tmp_path)
     assert told.code == 1 and "there is no MLflow store" in told.error and told.error.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [("compare", "--last", "2"), ("report", "--last")])
+def test_a_store_that_was_not_sent_anything_yet_is_told_with_the_command_that_sends(tmp_path, command):
+    journal = Journal.create(tmp_path / SPOOL, "reviews")
+    journal.append({"do": "open"})
+    journal.release()
+    told = Told(*command, workspace=tmp_path)
+    assert told.code == 1 and f"`bertline sync --workspace {tmp_path}`" in told.error and told.error.count("\n") == 1
 
 
 @pytest.mark.timeout(120)  # MLflow would wait for minutes
