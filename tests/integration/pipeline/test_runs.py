@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 from recorded_runs import Record, answers, falling, judged, summary
 
+import bertline
 from bertline.components.evaluator.verdict import Verdict
 from bertline.components.pusher.executor import publish
 from bertline.components.tracking.backend.store import PATIENCE
@@ -210,6 +211,15 @@ def test_a_page_that_cannot_be_written_is_one_sentence(store, tmp_path):
     assert told.code == 1 and "name a file in a folder that can be written to" in told.error
     assert store.tell("compare", store.good, store.better, "--html", str(tmp_path / "page.html")).code == 0
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_python_has_what_the_command_shows(store):
+    found = bertline.compare(store.good[:8], store.better, workspace=store.workspace)
+    assert found.as_json() == store.tell("compare", store.good, store.better, "--json").json
+    accuracy = next(measured for measured in found.metrics if measured.name == "accuracy")
+    assert accuracy.values[1] is not None and accuracy.changes[0] is None
+    last = bertline.compare(last=2, name="reviews", workspace=store.workspace)
+    assert [run.pipeline for run in last.runs] == ["reviews", "reviews"]
 
 
 @pytest.mark.parametrize("command", [("runs",), ("compare", "--last", "2"), ("ui",)])
