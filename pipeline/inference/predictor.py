@@ -14,7 +14,7 @@ from bertline.models.kinds import told
 from bertline.models.responses.base import Answer, Kind, plain
 from bertline.models.responses.likeliest import likeliest
 from bertline.models.responses.translation import Sampling, n_best
-from bertline.models.tasks.base.task import is_task, kind_for
+from bertline.models.tasks.base.task import kind_for
 from bertline.pipeline.config import CHOICES
 from bertline.pipeline.console import summary
 from bertline.pipeline.core import environment
@@ -106,8 +106,8 @@ def find(model: str | None, workspace: str, wanted: Wanted = ANY) -> Found:
     if wanted.task and task != wanted.task:
         raise BertlineError(f"{folder}: its task is {task}, not {wanted.task}; name another model by --model.")
     kind = kind_for(task, wanted.further)
-    if kind is None and wanted.further and is_task(task):
-        raise BertlineError(f"{folder}: a model of the task {task} has no signature {wanted.further}; name another model.")
+    if kind is None and kind_for(task):
+        raise BertlineError(f"{folder}: its task is {task}, not one with the signature {wanted.signature}.")
     if kind is None:
         unknown = f"its task is {task}, which this version of Bertline does not know"
         raise BertlineError(f"{folder}: {unknown}; use the version that trained it.")

@@ -85,7 +85,7 @@ def test_a_model_may_have_further_signatures(workspace):
     with bertline.load("similarity", workspace=workspace, signature="embed") as model:
         (found,) = model.predict("cat")
         assert isinstance(found, Embedded) and found.vector.ndim == 1
-    with pytest.raises(bertline.BertlineError, match="task classification has no signature embed"):
+    with pytest.raises(bertline.BertlineError, match="its task is classification, not one with the signature embed"):
         bertline.load("classification", workspace=workspace, signature="embed")
 
 
