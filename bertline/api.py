@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 StrPath = str | os.PathLike[str]
 Text = str | bytes
 WORKSPACE = "workspace"
+_SHOWN = 5  # classes of a response in a file, as by default of `bertline predict`
 
 
 def run(
@@ -98,10 +99,6 @@ def load(model: StrPath | None = None, *, signature: str | None = None, workspac
     if folder is not None and not is_remote(folder):
         folder = str(model_folder(folder, os.fspath(workspace)))
     return Predictor(find(folder, os.fspath(workspace), Wanted(signature=signature or DEFAULT_SIGNATURE, top=_SHOWN)))
-
-
-_SHOWN = 5
-"""Classes of a response in a file, as by default of `bertline predict`."""
 
 
 class Predictor:
