@@ -6,8 +6,9 @@ what a fresh server took until it listened. A session needs a tenth of it. So, w
 bare package stands in its place while the parts are imported, and is then taken away: whoever imports TensorFlow later in
 this process gets the real one, made of these same parts. Where TensorFlow is there, its parts are taken as they are.
 
-The parts are TensorFlow's own modules and no public API. This is known to work with TensorFlow 2.16.2 and tensorflow_text
-2.16.1, and a test holds it; where it does not, everything is imported as usual.
+The parts are TensorFlow's own modules and no public API, and nothing else in `serving` names them. This is known to work
+with TensorFlow 2.16.2 and tensorflow_text 2.16.1, and `tests/integration/serving/test_lean_tensorflow.py` holds it; where
+a lean import does not, everything is imported as usual.
 """
 
 from __future__ import annotations
@@ -118,3 +119,12 @@ as_bytes: Any = _module("python.util.compat").as_bytes
 RecordIterator: Any = _module("python.lib.io._pywrap_record_io").RecordIterator
 """(path, compression) -> the records of a TFRecord file."""
 TFRecordWriter: Any = _module("python.lib.io.tf_record").TFRecordWriter
+
+
+def callable_of(session: Any, feeds: tuple[str, ...], fetches: tuple[str, ...]) -> Any:
+    """A function of arrays that runs a graph: `_make_callable_from_options` of TensorFlow's `Session`.
+
+    The public `Session.run` looks through names and shapes again with each request. Without this one, that is the way.
+    """
+    options = _module("core.protobuf.config_pb2").CallableOptions(feed=feeds, fetch=fetches)
+    return session._make_callable_from_options(options)

@@ -5,51 +5,39 @@ What follows from the numbers is decided in `verdict.py`.
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
-import apache_beam as beam
-import numpy as np
 import tensorflow_model_analysis as tfma
 import tensorflow_text  # noqa: F401  the ops inside the exported models
 from tfx_bsl.tfxio import tf_example_record
 
 from bertline.components.baselines.judgement import lost_to
 from bertline.components.baselines.measurement import Measured, measure_baselines
-from bertline.components.evaluator import metrics
-from bertline.components.evaluator.metrics import PER_CLASS
 from bertline.components.evaluator.predictions.decisions import decided
 from bertline.components.evaluator.predictions.rows import HeldOutRows
 from bertline.components.evaluator.predictions.scores import Estimate, bootstrap, enough_draws
 from bertline.components.evaluator.predictions.scores import confusion as confusion_of
 from bertline.components.evaluator.predictions.writer import row_evaluator
+from bertline.components.evaluator.results import results_of
+from bertline.components.evaluator.tfma_config import eval_config_of, length_extractor, slice_columns
 from bertline.components.evaluator.undefined import undefined_metrics
 from bertline.components.evaluator.verdict import (
-    LENGTH,
     OVERALL,
     ROWS,
     Slices,
     Verdict,
     check_metrics,
     judge,
-    length_slice,
-    slice_name,
 )
 from bertline.models.decisions.decision import Decision
 from bertline.models.kinds import ENCODER
-from bertline.models.metrics.accumulators import family_of
-from bertline.models.metrics.scores import OF_CLASSES
 from bertline.models.tasks.base.task import Task
 from bertline.pipeline.config import EvaluationConfig
-from bertline.serving.contract import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, read_card
+from bertline.serving.contract import read_card
 
-_DIFFERENCE = "_diff"
-"""Ends the names under which TFMA gives how far a candidate is from its baseline."""
 _ROWS_AT_ONCE = 64
 """Beam would go up to a thousand, and texts of a thousand rows, padded and attended to at once, fill the memory."""
 
@@ -93,8 +81,8 @@ def evaluate(
         if test:
             alone = {"candidate": decisions["candidate"]}
             _measure(pipeline, "Test", task, settings, (model, None), test, _test_output(output), labels, text_keys, alone)
-    slices, classes = _results(output, name, task)
-    baseline_slices = _results(output, "baseline", task)[0] if baseline else {}
+    slices, classes = results_of(output, name, task)
+    baseline_slices = results_of(output, "baseline", task)[0] if baseline else {}
     rows = HeldOutRows.read(output)
     confusion = [] if task.evaluation.confusion is None else confusion_of(rows, task.evaluation.confusion).tolist()
     undefined = undefined_metrics(slices[OVERALL], task, confusion, labels, classes)
@@ -165,7 +153,7 @@ def _measure(
       decisions: how each of them decides, by `candidate` and `baseline`.
     """
     model, baseline = paths
-    config = _eval_config(task, settings, labels, decisions)
+    config = eval_config_of(task, settings, labels, decisions)
     models = [
         tfma.default_eval_shared_model(path, model_name=name, eval_config=config)
         for name, path in (("candidate", model), ("baseline", baseline))
@@ -173,10 +161,10 @@ def _measure(
     ]
     extractors = tfma.default_extractors(eval_shared_model=models, eval_config=config)
     # Before the slice keys are read from the features.
-    extractors.insert(1, _length_extractor(settings.length_slices))
+    extractors.insert(1, length_extractor(settings.length_slices))
     evaluators = [
         *tfma.default_evaluators(eval_shared_model=models, eval_config=config),
-        row_evaluator(task, labels, text_keys, _slice_columns(settings), output, _named(baseline), decisions["candidate"]),
+        row_evaluator(task, labels, text_keys, slice_columns(settings), output, _named(baseline), decisions["candidate"]),
     ]
     source = tf_example_record.TFExampleRecord(
         list(examples), raw_record_column_name=tfma.ARROW_INPUT_COLUMN, telemetry_descriptors=["Bertline"]
@@ -197,7 +185,7 @@ def _measure(
 
 def _of_test(output: str, task: Task) -> dict[str, Any]:
     """The test metrics of a verdict, each with its interval."""
-    measured = _results(output, None, task)[0][OVERALL]
+    measured = results_of(output, None, task)[0][OVERALL]
     rows = HeldOutRows.read(output)
     spread = bootstrap(rows, draws=enough_draws(len(rows))) if len(rows) else {}
     metrics: Slices = {}
@@ -206,121 +194,3 @@ def _of_test(output: str, task: Task) -> dict[str, Any]:
         if name != ROWS:
             metrics[name] = {"value": value, "low": one.low, "high": one.high}
     return {"test": metrics, "test_rows": int(measured[ROWS])}
-
-
-def _eval_config(
-    task: Task, settings: EvaluationConfig, labels: Sequence[str], decisions: Mapping[str, Decision]
-) -> tfma.EvalConfig:
-    """Args: decisions: how each of the models decides, by their names."""
-    first = next(iter(task.evaluation.outputs))
-    measured = {first, *(metric.output for metric in task.evaluation.metrics.values())}
-    outputs = {name: output for name, output in task.evaluation.outputs.items() if name in measured}
-    # TFMA looks for the prediction of an output under the output's name, so that it has the prediction's there.
-    by_output: dict[str, Any] = {
-        "label_keys": {output.prediction: output.label for output in outputs.values()},
-        "example_weight_keys": {output.prediction: output.weight for output in outputs.values()},
-        "prediction_keys": {output.prediction: output.prediction for output in outputs.values()},
-    }
-    if len(outputs) == 1:  # TFMA has other fields for a model with one output
-        by_output = {f"{field.removesuffix('s')}": next(iter(keys.values())) for field, keys in by_output.items()}
-
-    def spec(name: str) -> tfma.ModelSpec:
-        return tfma.ModelSpec(
-            name=name,
-            is_baseline=name == "baseline",
-            model_type=tfma.TF_GENERIC,  # or TFMA loads each model once more, to see whether it is one of Keras's
-            signature_name=EXAMPLES_SIGNATURE,
-            preprocessing_function_names=[TARGETS_SIGNATURE],
-            **by_output,
-        )
-
-    def metrics_of(output: str) -> tfma.MetricsSpec:
-        wanted = {
-            name: metric.tfma
-            for name, metric in task.evaluation.metrics.items()
-            if metric.output == output and metric.tfma and metric.is_measured(len(labels))
-        }
-        if output == first:
-            wanted[ROWS] = "WeightedExampleCount"
-        found = [_metric(name, of, labels, decisions) for name, of in wanted.items()]
-        weights = tfma.ExampleWeightOptions(weighted=True)
-        names = [outputs[output].prediction] if len(outputs) > 1 else []
-        return tfma.MetricsSpec(metrics=found, example_weights=weights, output_names=names)
-
-    slices = [[], *([column] for column in _slice_columns(settings))]
-    return tfma.EvalConfig(
-        model_specs=[spec("candidate"), *([spec("baseline")] if "baseline" in decisions else [])],
-        slicing_specs=[tfma.SlicingSpec(feature_keys=keys) for keys in slices],
-        metrics_specs=[metrics_of(output) for output in outputs],
-    )
-
-
-def _metric(name: str, of: str, labels: Sequence[str], decisions: Mapping[str, Decision]) -> tfma.MetricConfig:
-    """A metric of TFMA's by the name of its class, or one of ours by the name of its score."""
-    plain = {model: asdict(decision) for model, decision in decisions.items()}
-    if of in OF_CLASSES:
-        config = json.dumps({"name": name, "of": of, "decisions": plain})
-        return tfma.MetricConfig(class_name=metrics.ClassMean.__name__, module=metrics.__name__, config=config)
-    if family_of(of) is None:
-        return tfma.MetricConfig(class_name=of, config=json.dumps({"name": name}))
-    config = json.dumps({"name": name, "score": of, "labels": list(labels), "decisions": plain})
-    return tfma.MetricConfig(class_name=metrics.Score.__name__, module=metrics.__name__, config=config)
-
-
-def _slice_columns(settings: EvaluationConfig) -> tuple[str, ...]:
-    return (*([LENGTH] if settings.length_slices else []), *settings.slices)
-
-
-def _length_extractor(limits: Sequence[int]) -> Any:
-    """Adds the slice feature `length` that is made from the feature `words`."""
-
-    def add_length(extracts: dict[str, Any]) -> dict[str, Any]:
-        features = dict(extracts[tfma.FEATURES_KEY])
-        words = np.asarray(features["words"]).reshape(-1)
-        features[LENGTH] = np.asarray([[length_slice(int(count), limits)] for count in words], dtype=object)
-        return {**extracts, tfma.FEATURES_KEY: features}
-
-    return tfma.extractors.Extractor(stage_name="ExtractLength", ptransform=beam.Map(add_length))
-
-
-def _results(output: str, model_name: str | None, task: Task) -> tuple[Slices, Slices]:
-    """TFMA's metrics of one model as plain numbers, and the scores of classes beside them."""
-    slices: Slices = {}
-    per_class: Slices = {}
-    for key, outputs in tfma.load_eval_result(output, model_name=model_name).slicing_metrics:
-        found = {
-            name: value for output in outputs.values() for of_class in output.values() for name, value in of_class.items()
-        }
-        name = ", ".join(slice_name(column, value) for column, value in key) or OVERALL
-        slices[name] = _numbers(
-            {metric: found[metric] for metric in (*task.evaluation.metrics, ROWS) if metric in found}, task
-        )
-        if name == OVERALL:
-            per_class = _per_class(found)
-    return dict(sorted(slices.items(), key=lambda item: _natural(item[0]))), per_class
-
-
-def _per_class(found: Mapping[str, Any]) -> Slices:
-    """The scores whose names say of which class they are."""
-    classes: Slices = {}
-    for metric, value in found.items():
-        if metric.startswith(PER_CLASS):
-            name, _, score = metric.removeprefix(PER_CLASS).rpartition("/")
-            if score.endswith(_DIFFERENCE):
-                continue
-            classes.setdefault(name, {})[score] = float(value["doubleValue"])
-    return classes
-
-
-def _numbers(found: Mapping[str, Any], task: Task) -> dict[str, float]:
-    """What TFMA measured, and what follows from it, in the task's order."""
-    numbers = {name: float(value["doubleValue"]) for name, value in found.items()}
-    for name, metric in task.evaluation.metrics.items():
-        if metric.function:
-            numbers[name] = metric.function(numbers[metric.of])
-    return {name: numbers[name] for name in (*task.evaluation.metrics, ROWS) if name in numbers}
-
-
-def _natural(name: str) -> list[str]:
-    """Sorts numbers in names by their value: 5-9 words before 10-19 words."""
-    return [f"{int(part):09d}" if part.isdigit() else part for part in re.split(r"(\d+)", name)]

@@ -12,6 +12,7 @@ from tfx.types import artifact_utils, standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
 from bertline.components.artifacts import IngestReport
+from bertline.components.compat import make_beam_pipeline
 from bertline.components.ingest.executor import ingest
 from bertline.components.ingest.rows import SPLITS
 from bertline.pipeline.config import DataConfig, LabelKind
@@ -45,10 +46,9 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         output_dict: dict[str, list[types.Artifact]],
         exec_properties: dict[str, Any],
     ) -> None:
-        self._log_startup(input_dict, output_dict, exec_properties)
         examples = artifact_utils.get_single_instance(output_dict["examples"])
         ingest(
-            self._make_beam_pipeline,
+            lambda: make_beam_pipeline(self),
             data_at_run(exec_properties),
             json.loads(exec_properties["slices"]),
             examples.uri,

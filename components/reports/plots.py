@@ -11,6 +11,9 @@ from matplotlib.figure import Figure
 
 from bertline.components.evaluator.verdict import Verdict
 
+MOST_POINTS = 2000
+"""Of a line, and of a cloud: more are no better to see."""
+
 
 def confusion_matrix(verdict: Verdict) -> Figure:
     """Rows are the true classes, columns the predicted ones; shaded by the share of the true class."""
@@ -53,6 +56,23 @@ def learning_curves(history: Sequence[dict[str, Any]]) -> Figure:
     rates.plot(at, [record["learning_rate"] for record in steps], color="tab:gray", linestyle=":", linewidth=1)
     rates.set_ylabel("learning rate")
     return figure
+
+
+def beside_diagonal(across: np.ndarray, up: np.ndarray, ends: Sequence[float]) -> tuple[Figure, Any]:
+    """Points, or how many there are where they are too many to be told apart, and a diagonal, on which both are the same.
+
+    Args:
+      ends: where the diagonal begins and ends; without points there is none.
+    """
+    figure = new_figure(5.5, 5.5)
+    axes = figure.add_subplot()
+    if len(across) > MOST_POINTS:
+        axes.hexbin(across, up, gridsize=50, cmap="Blues", bins="log", mincnt=1)
+    else:
+        axes.plot(across, up, "o", markersize=3, alpha=0.5)
+    if len(across):
+        axes.plot(ends, ends, color="tab:gray", linestyle=":", linewidth=1)
+    return figure, axes
 
 
 def new_figure(width: float, height: float) -> Figure:

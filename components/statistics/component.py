@@ -3,26 +3,21 @@
 import os
 from typing import Any
 
-from tensorflow_data_validation.statistics.stats_impl import generate_statistics_in_memory
 from tfx import types
 from tfx.components.statistics_gen import executor
 from tfx.dsl.components.base import base_beam_component, executor_spec
-from tfx.dsl.io import fileio
 from tfx.types import artifact_utils, standard_artifacts
 from tfx.types.component_spec import ExecutionParameter
 from tfx.types.standard_component_specs import StatisticsGenSpec as StockSpec
 from tfx.utils import io_utils, json_utils
-from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
-from bertline.components.small_data import is_small, read_records
+from bertline.components.compat import beam_args
+from bertline.components.small_data import is_small
+from bertline.components.statistics.executor import write_statistics
 
 
 class Executor(executor.Executor):
-    """The stock executor, or, of small data, what it would have written.
-
-    TensorFlow Data Validation computes both by the same generators. For Beam it merges what it finds batch by batch: sums
-    may differ in their last digit, and quantiles, which are approximate, within their bounds where values are many.
-    """
+    """The stock executor, or, of small data, what it would have written (`executor.py`)."""
 
     def Do(
         self,
@@ -34,7 +29,7 @@ class Executor(executor.Executor):
         splits = artifact_utils.decode_split_names(examples.split_names)
         patterns = {split: io_utils.all_files_pattern(artifact_utils.get_split_uri([examples], split)) for split in splits}
         asked = input_dict.get("schema") or any(exec_properties.get(name) for name in StockSpec.PARAMETERS)
-        if asked or not is_small(self._beam_pipeline_args, patterns.values()):
+        if asked or not is_small(beam_args(self), patterns.values()):
             super().Do(input_dict, output_dict, exec_properties)
             return
         statistics = artifact_utils.get_single_instance(output_dict["statistics"])
@@ -44,11 +39,8 @@ class Executor(executor.Executor):
         rates = json_utils.dumps(dict.fromkeys(splits, 1.0))
         statistics.set_json_value_custom_property(executor.SAMPLE_RATE_BY_SPLIT_PROPERTY_NAME, rates)
         for split, pattern in patterns.items():
-            batch = ExamplesToRecordBatchDecoder().DecodeBatch(read_records(pattern))
             folder = artifact_utils.get_split_uri([statistics], split)
-            fileio.makedirs(folder)
-            with fileio.open(os.path.join(folder, executor.DEFAULT_FILE_NAME), "wb") as file:
-                file.write(generate_statistics_in_memory(batch).SerializeToString())
+            write_statistics(pattern, os.path.join(folder, executor.DEFAULT_FILE_NAME))
 
 
 class StatisticsGenSpec(StockSpec):

@@ -21,27 +21,22 @@ from tfx.types.component_spec import ChannelParameter, ExecutionParameter
 from tfx.types.standard_component_specs import TrainerSpec as StockSpec
 from tfx.utils import json_utils
 
+from bertline.components.compat import TrainerHook
 from bertline.pipeline.core.storage import join, origin
 
 GIVEN_AT_RUN = ("epochs", "learning_rate")
 """Settings of `training` that may be given when a run is started."""
 
 
-class Executor(GenericExecutor):
+class Executor(TrainerHook, GenericExecutor):
     """The stock executor, which knows of no artifacts beyond its own: the others reach the function as config."""
 
-    def _GetFnArgs(
-        self,
-        input_dict: dict[str, list[types.Artifact]],
-        output_dict: dict[str, list[types.Artifact]],
-        exec_properties: dict[str, Any],
-    ) -> FnArgs:
-        made = super()._GetFnArgs(input_dict, output_dict, exec_properties)
+    def fn_args(self, made: FnArgs, inputs: Mapping[str, list[types.Artifact]], properties: Mapping[str, Any]) -> FnArgs:
         raw = {
-            name: [os.path.join(folder, "*") for folder in artifact_utils.get_split_uris(input_dict["raw_examples"], split)]
+            name: [os.path.join(folder, "*") for folder in artifact_utils.get_split_uris(inputs["raw_examples"], split)]
             for name, split in (("raw_files", "eval"), ("raw_train_files", "train"))
         }
-        given = {name: exec_properties[name] for name in GIVEN_AT_RUN if exec_properties.get(name)}
+        given = {name: properties[name] for name in GIVEN_AT_RUN if properties.get(name)}
         made.custom_config = {
             **made.custom_config,
             **raw,

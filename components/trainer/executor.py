@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_transform as tft
 
@@ -22,22 +21,18 @@ from bertline.components.step_files import HISTORY, PROBE, RECIPE
 from bertline.components.trainer.checkpoint_mirror import checkpoints_at
 from bertline.components.trainer.cluster import train_as_chief
 from bertline.components.trainer.fallback import Candidate, better_one
+from bertline.components.trainer.model import make_encoder, make_model
 from bertline.components.trainer.probe_predictions import write_probe
 from bertline.components.trainer.recipe import decide_long, prepare
-from bertline.components.transform.component import target_vocabulary_of, vocabulary_of
+from bertline.components.trainer.rows import phases_of, positive_of, weighed
+from bertline.components.transform.executor import target_vocabulary_of, vocabulary_of
 from bertline.components.validation.schema import labels_of
-from bertline.models import checkpoints
 from bertline.models.data import batching
-from bertline.models.data.class_balance import class_counts, class_weights
 from bertline.models.data.long_texts import left_open
-from bertline.models.data.sequence_packing import pack_rows
-from bertline.models.decisions.positive_class import Positive, choose_positive
 from bertline.models.decisions.tuning import check_deciding
-from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
 from bertline.models.heads.pooled import as_chosen
 from bertline.models.kinds import has_fallback
 from bertline.models.tasks.base.task import Context, Task, Tensors, expanded, get_task
-from bertline.models.tasks.graphs.pretraining import PHASE
 from bertline.models.tokenization.tokenizer import TextEncoder
 from bertline.models.training import loop as training
 from bertline.models.training.cluster import Cluster
@@ -46,19 +41,15 @@ from bertline.models.training.epoch_metrics import scorer
 from bertline.pipeline.config import (
     DecisionConfig,
     ModelConfig,
-    PhaseConfig,
     PretrainingConfig,
     TextConfig,
     TrainingConfig,
     TranslationConfig,
 )
 from bertline.pipeline.core import events
-from bertline.pipeline.core.storage import at_hand
 from bertline.pipeline.core.storage import join as join_paths
 from bertline.serving.export.exporter import export_whole
 from bertline.serving.export.samples import choose_rows
-
-_SHOWN = 20
 
 
 def run_fn(args: Any) -> None:
@@ -275,83 +266,3 @@ def train_and_export(task: Task, given: Given, examples: Examples, out: Out) -> 
         write_probe(f"{history_folder}/{PROBE}", prepared.probe, task, context, fresh_encoder(), examples.raw_evaluation)
     shutil.rmtree(out.checkpoint_folder)  # finished: the next training of this kind starts afresh
     return result
-
-
-def positive_of(task: Task, rows: batching.Corpus, labels: Sequence[str], given: str | None) -> Positive | None:
-    """The positive class of a task that answers one of two; none of any other."""
-    if not any(metric.classes == 2 for metric in task.evaluation.metrics.values()):
-        return None
-    return choose_positive(labels, counts_of(task, rows, labels).tolist(), given)
-
-
-def counts_of(task: Task, rows: batching.Corpus, labels: Sequence[str]) -> np.ndarray:
-    """Training examples of each class."""
-    return class_counts({**rows.targets, **rows.others}[str(task.objective.class_key)], len(labels))
-
-
-def weighed(
-    task: Task, rows: batching.Corpus, setting: Literal["balanced"] | Mapping[str, float], labels: Sequence[str]
-) -> batching.Corpus:
-    """The rows, with what each class weighs in the loss."""
-    weigh, prepare = task.objective.class_weights, rows.prepare
-    counts = counts_of(task, rows, labels)
-    weights = class_weights(setting, counts, labels)
-    shown = ", ".join(f"{label} {weight:.3g}" for label, weight in list(zip(labels, weights, strict=True))[:_SHOWN])
-    events.emit(events.Note(f"class weights: {shown}{', …' if len(labels) > _SHOWN else ''}"))
-
-    def prepared(batch: dict[str, tf.Tensor], seed: tf.Tensor) -> dict[str, tf.Tensor]:
-        return weigh(prepare(batch, seed) if prepare else batch, tf.constant(weights, tf.float32))  # type: ignore[misc]
-
-    return replace(rows, prepare=prepared)
-
-
-def phases_of(
-    rows: batching.Corpus, settings: TrainingConfig, text: TextConfig, pretraining: PretrainingConfig
-) -> list[training.Phase]:
-    """The rows of each phase of a pre-training, packed if the config says so; any other task has one phase."""
-    if PHASE not in rows.targets:
-        return [training.Phase(rows, settings)]
-    single = PhaseConfig(seq_len=text.seq_len, epochs=settings.epochs, batch_size=settings.batch_size)
-    phases = []
-    for number, phase in enumerate(pretraining.phases or [single]):
-        chosen = rows.where(rows.targets[PHASE] == number)
-        if pretraining.pack:
-            packed = pack_rows(chosen, phase.seq_len)
-            events.emit(
-                events.Note(
-                    f"{len(chosen):,} examples of up to {phase.seq_len} tokens packed into {len(packed):,} sequences"
-                )
-            )
-            chosen = packed
-        phases.append(training.Phase(chosen, settings.model_copy(update=phase.model_dump(exclude={"seq_len"}))))
-    return phases
-
-
-def make_model(task: Task, context: Context, model: ModelConfig, seed: int) -> Any:
-    """The task's model on the configured encoder, with the checkpoint's heads where the task has the same."""
-    of_task = task.model.make_encoder
-    encoder = of_task(model, context, seed) if of_task else make_encoder(model, context.text.vocab_size, seed)
-    made = task.model.build(encoder, context, model.dropout, seed)
-    if model.checkpoint and task.model.take_heads:
-        for note in task.model.take_heads(made, checkpoints.load_heads(at_hand(model.checkpoint))):
-            events.emit(events.Note(note))
-    return made
-
-
-def make_encoder(model: ModelConfig, vocab_size: int, seed: int) -> Encoder:
-    """The checkpoint's encoder, or a fresh one of the configured size."""
-    if model.checkpoint:
-        encoder, report = checkpoints.load_encoder(at_hand(model.checkpoint), dropout=model.dropout, seed=seed)
-        if report.fresh:
-            events.emit(events.Note(f"the checkpoint has no {', '.join(report.fresh)}: it starts from scratch"))
-        return encoder
-    size = EncoderSize(
-        vocab_size=vocab_size,
-        layers=model.num_layers or 1,
-        hidden=model.hidden_dim or 1,
-        heads=model.num_heads or 1,
-        intermediate=model.intermediate_dim or 1,
-        dropout=model.dropout,
-        attention_dropout=model.dropout,
-    )
-    return Encoder(size, seed=seed)

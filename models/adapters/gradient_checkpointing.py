@@ -12,6 +12,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from bertline.models.compat import layers_within
+
 
 def recompute_layers(layers: Sequence[keras.layers.Layer]) -> None:
     """Changes encoder layers so that their gradients are those of a second forward pass, with the noise of the first.
@@ -24,7 +26,7 @@ def recompute_layers(layers: Sequence[keras.layers.Layer]) -> None:
 
 def _recomputed(layer: keras.layers.Layer) -> Callable[..., tuple[Any, Any]]:
     plain = layer.call
-    noisy = [part for part in layer._flatten_layers(include_self=False) if hasattr(part, "seeds") and part.rate]
+    noisy = [part for part in layers_within(layer) if hasattr(part, "seeds") and part.rate]
     sources = [part.seeds for part in noisy]
 
     def call(states: Any, *args: Any, training: bool = False, **options: Any) -> tuple[Any, Any]:

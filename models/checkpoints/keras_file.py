@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 
 from bertline.models.checkpoints.source import Source, StoredTensor, sort_out
+from bertline.models.compat import layers_within
 from bertline.models.encoders.bert.backbone import Encoder
 from bertline.pipeline.core.checkpoint_formats import KERAS_WEIGHTS
 from bertline.pipeline.core.errors import BertlineError
@@ -62,7 +63,7 @@ def open_keras(path: Path) -> Iterator[Source]:
         model = keras.saving.load_model(path, compile=False, safe_mode=True)
     except Exception as error:  # Keras has no exception of its own for a file that it cannot load
         raise BertlineError(f"{path}: Keras cannot load it: {str(error).splitlines()[0]}") from None
-    encoders = [layer for layer in model._flatten_layers() if isinstance(layer, Encoder)]
+    encoders = [layer for layer in [model, *layers_within(model)] if isinstance(layer, Encoder)]
     if len(encoders) != 1:
         raise BertlineError(f"{path}: {len(encoders)} encoders of Bertline in it; a checkpoint has one.")
     entries = [

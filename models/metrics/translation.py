@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bertline.models.compat import bleu_counts, bleu_score
+
 _SIZES = {"Bleu": 10, "Chrf": 18}
 """Numbers that a row adds to each score."""
 _ENDS = np.cumsum([1, *_SIZES.values()])
@@ -30,13 +32,12 @@ class _Measure(NamedTuple):
 
 @cache
 def _measures() -> Mapping[str, _Measure]:
-    """The one place that calls what is not public in sacreBLEU: its public functions want all texts at once."""
     from sacrebleu.metrics import BLEU, CHRF  # here: it takes half a second
 
     def measure(metric: Any) -> _Measure:
         return _Measure(
-            lambda given, reference: metric._extract_corpus_statistics([given], [[reference]])[0],
-            lambda sums: float(metric._compute_score_from_stats(sums).score),
+            lambda given, reference: bleu_counts(metric, given, reference),
+            lambda sums: bleu_score(metric, sums),
         )
 
     return {"Bleu": measure(BLEU()), "Chrf": measure(CHRF())}

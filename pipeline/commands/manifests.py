@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from bertline.pipeline.commands.serve import named_model
+from bertline.pipeline.commands.options.serving import named_model
 from bertline.pipeline.core.errors import BertlineError
 
 

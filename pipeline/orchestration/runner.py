@@ -16,9 +16,7 @@ from typing import Any
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 from tfx.dsl.compiler.constants import PIPELINE_RUN_ID_PARAMETER_NAME
 from tfx.orchestration import metadata
-from tfx.orchestration.local import runner_utils
 from tfx.orchestration.local.local_dag_runner import LocalDagRunner
-from tfx.orchestration.portable import launcher, runtime_parameter_utils
 from tfx.proto.orchestration import pipeline_pb2
 
 from bertline.components.pusher.executor import pushed_by
@@ -26,6 +24,7 @@ from bertline.components.serve_check.executor import started_early
 from bertline.components.step_files import SERVING_MODEL
 from bertline.components.tracking.tracker import Part, identity_of
 from bertline.models.tasks.base.task import get_task
+from bertline.pipeline.compat import LocalPipeline
 from bertline.pipeline.config import Config
 from bertline.pipeline.core import events
 from bertline.pipeline.core.errors import BertlineError
@@ -72,11 +71,8 @@ class LocalEngine(LocalDagRunner):
 
     def _run_steps(self, pipeline: pipeline_pb2.Pipeline) -> Iterator[tuple[str, dict[str, Output], int]]:
         """Yields each step's outputs, and its number in ML Metadata, as it is done."""
-        run_id = {PIPELINE_RUN_ID_PARAMETER_NAME: self.record.run_id}
-        runtime_parameter_utils.substitute_runtime_parameter(pipeline, run_id)
-        deployment = runner_utils.extract_local_deployment_config(pipeline)
-        which = deployment.metadata_connection_config.WhichOneof("connection_config")
-        connection = getattr(deployment.metadata_connection_config, which)
+        steps = LocalPipeline(pipeline, {PIPELINE_RUN_ID_PARAMETER_NAME: self.record.run_id})
+        connection = steps.metadata_connection
         nodes = [node.pipeline_node for node in pipeline.nodes]
         self._forget_cache(nodes)
         for node in nodes:
@@ -88,16 +84,8 @@ class LocalEngine(LocalDagRunner):
                 reason = why_again(handle.store, context_name)
             if reason:
                 node.execution_options.caching_options.enable_cache = False
-            step = launcher.Launcher(
-                pipeline_node=node,
-                mlmd_connection=metadata.Metadata(connection),
-                pipeline_info=pipeline.pipeline_info,
-                pipeline_runtime_spec=pipeline.runtime_spec,
-                executor_spec=runner_utils.extract_executor_spec(deployment, name),
-                custom_driver_spec=runner_utils.extract_custom_driver_spec(deployment, name),
-            )
             with pushed_by(self.record.mlflow_run_id(name)):
-                step.launch()
+                steps.launch(node)
             seconds = time.perf_counter() - began
             with metadata.Metadata(connection) as handle:
                 found = StepExecutions(handle.store, context_name)

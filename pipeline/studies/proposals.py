@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import keras_tuner
 
+from bertline.pipeline.compat import keep_in
 from bertline.pipeline.config import RangeConfig
 from bertline.pipeline.studies.search_space import Space, number_kind, settings_of
 
@@ -43,8 +44,7 @@ class Proposals:
             max_consecutive_failed_trials=trials + 1,  # settings that fail are an answer too
         )
         self._oracle.verbose = 0
-        # What keras-tuner's own tuners call; an oracle without one has no other way to be given a folder.
-        self._oracle._set_project_dir(self._folder.name, "oracle")
+        keep_in(self._oracle, self._folder.name)
         self._trial: Any = None
 
     def next(self) -> dict[str, Any] | None:

@@ -37,7 +37,7 @@ class Measured(NamedTuple):
 
 def export_sample(folder: Path) -> Path:
     """The sample encoder with an untrained head: what it answers does not matter here."""
-    from bertline.components.trainer.executor import make_model
+    from bertline.components.trainer.model import make_model
     from bertline.models.tasks.base.task import Context, get_task
     from bertline.models.tokenization.tokenizer import TextEncoder
     from bertline.pipeline.settings.loader import load

@@ -19,7 +19,8 @@ import tensorflow as tf
 from tiny_models import CLASSES, Tiny
 from wordpiece import VOCAB, write_vocab
 
-from bertline.components.trainer.executor import make_model, phases_of
+from bertline.components.trainer.model import make_model
+from bertline.components.trainer.rows import phases_of
 from bertline.models.data import batching
 from bertline.models.data.example_parsing import features_of, read_records
 from bertline.models.tasks.base.task import Context, Task, expanded, get_task

@@ -12,13 +12,11 @@ from bertline.components.evaluator.predictions.decisions import Examples, covera
 from bertline.components.evaluator.predictions.rows import HeldOutRows
 from bertline.components.evaluator.predictions.translation_plots import lengths_of_translations, scores_by_length
 from bertline.components.ingest.filters import count_words
-from bertline.components.reports.plots import new_figure
+from bertline.components.reports.plots import MOST_POINTS, beside_diagonal, new_figure
 from bertline.models.tasks.base.task import get_task
 
 _MOST_LINES = 10
 """Classes that have a line each; of more, the mean is drawn."""
-_MOST_POINTS = 2000
-"""Of a line, and of a cloud: more are no better to see."""
 
 
 def pictures(rows: HeldOutRows) -> dict[str, Figure]:
@@ -94,7 +92,7 @@ def _curves(
     if len(found) > _MOST_LINES:
         found = {f"mean of {len(found)} classes": mean_curve(list(found.values()))}
     for name, line in found.items():
-        points = np.unique(np.linspace(0, len(line.x) - 1, min(len(line.x), _MOST_POINTS)).astype(int))
+        points = np.unique(np.linspace(0, len(line.x) - 1, min(len(line.x), MOST_POINTS)).astype(int))
         axes.plot(line.x[points], line.y[points], label=f"{area} {line.area:.3f}  {_as_text(name)}")
     axes.set_xlim(-0.01, 1.01)
     axes.set_ylim(-0.01, 1.01)
@@ -170,15 +168,7 @@ def lengths(rows: HeldOutRows) -> Figure:
 
 
 def predicted_and_true(true: np.ndarray, predicted: np.ndarray) -> Figure:
-    figure = new_figure(5.5, 5.5)
-    axes = figure.add_subplot()
-    if len(true) > _MOST_POINTS:
-        axes.hexbin(true, predicted, gridsize=50, cmap="Blues", bins="log", mincnt=1)
-    else:
-        axes.plot(true, predicted, "o", markersize=3, alpha=0.5)
-    if len(true):
-        ends = [float(true.min()), float(true.max())]
-        axes.plot(ends, ends, color="tab:gray", linestyle=":", linewidth=1)
+    figure, axes = beside_diagonal(true, predicted, [float(end(true)) for end in (np.min, np.max)] if len(true) else [])
     axes.set_xlabel("true")
     axes.set_ylabel("predicted")
     axes.set_title(f"{len(true)} evaluation examples")

@@ -8,13 +8,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bertline.components.evaluator.predictions.rows import HeldOutRows
-from bertline.components.reports.plots import new_figure
+from bertline.components.reports.plots import beside_diagonal, new_figure
 from bertline.models.metrics.translation import OF_TRANSLATIONS, no_rows, statistics
 
 _MOST_GROUPS = 8
 _LEAST_ROWS = 20
 """Of a group: BLEU of fewer is chance."""
-_MOST_POINTS = 2000
 
 
 class Group(NamedTuple):
@@ -67,15 +66,7 @@ def scores_by_length(rows: HeldOutRows) -> Figure:
 def lengths_of_translations(rows: HeldOutRows) -> Figure:
     """Characters of each translation by those of its reference: below the diagonal something is missing."""
     references, given = (np.asarray([len(text) for text in texts], float) for texts in _texts(rows))
-    figure = new_figure(5.5, 5.5)
-    axes = figure.add_subplot()
-    if len(given) > _MOST_POINTS:
-        axes.hexbin(references, given, gridsize=50, cmap="Blues", bins="log", mincnt=1)
-    else:
-        axes.plot(references, given, "o", markersize=3, alpha=0.5)
-    if len(given):
-        ends = [0.0, float(max(references.max(), given.max()))]
-        axes.plot(ends, ends, color="tab:gray", linestyle=":", linewidth=1)
+    figure, axes = beside_diagonal(references, given, [0.0, float(np.max([references, given], initial=0.0))])
     share = given.sum() / references.sum() if references.sum() else float("nan")
     axes.set_xlabel("characters of the reference")
     axes.set_ylabel("characters of the translation")

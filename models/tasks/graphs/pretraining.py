@@ -24,7 +24,7 @@ LABELS = ("next", "random")
 """Their ids are those of the original: 1 is a random second half."""
 PHASE = "phase"
 NUMBERS = ("token_ids", "segment_ids", "masked_positions", "masked_ids", PHASE)
-"""What an example of `components/sentence_pairs/component.py` has."""
+"""What an example of `components/sentence_pairs/executor.py` has."""
 _SHOWN = 5
 _ASKED_WORDS = 100
 
@@ -45,7 +45,7 @@ def masking_rules(text: Any, settings: PretrainingConfig) -> MaskingRules:
 
 
 def features(columns: Mapping[str, Any], context: Context) -> Tensors:
-    """What `components/sentence_pairs/component.py` wrote: pairs, the masks that were drawn for them, and the phase that
+    """What `components/sentence_pairs/executor.py` wrote: pairs, the masks that were drawn for them, and the phase that
     they are for."""
     numbers = {name: columns[name] for name in NUMBERS}
     return {

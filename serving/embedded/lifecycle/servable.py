@@ -15,7 +15,7 @@ import numpy as np
 from tensorflow.core.protobuf import config_pb2
 
 from bertline.serving.embedded.errors import RequestError
-from bertline.serving.lean_tensorflow import Graph, SavedModelLoader, Session, errors
+from bertline.serving.lean_tensorflow import Graph, SavedModelLoader, Session, callable_of, errors
 
 SERVE_TAG = "serve"
 Feeds = tuple[str, ...]
@@ -56,8 +56,7 @@ class Servable:
             with self._making:
                 made = self._callables.get((feeds, fetches))
                 if made is None:
-                    options = config_pb2.CallableOptions(feed=feeds, fetch=fetches)
-                    made = self._callables[feeds, fetches] = self._session._make_callable_from_options(options)
+                    made = self._callables[feeds, fetches] = callable_of(self._session, feeds, fetches)
         return made
 
 

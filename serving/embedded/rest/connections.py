@@ -1,4 +1,9 @@
-"""HTTP connections that give a slow or a silent client so much time and no more: uvicorn alone waits for ever."""
+"""HTTP connections that give a slow or a silent client so much time and no more: uvicorn alone waits for ever.
+
+The one place that goes by uvicorn's inside: its `H11Protocol`, with the state of a connection, and how its `Server` starts,
+none of which is public. Known to work with uvicorn 0.54.0. After an upgrade `tests/unit/serving/test_private_uvicorn.py`
+says what has changed; without it the REST API would not start, or would let a silent client keep its connection for ever.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tensorflow_serving.apis import classification_pb2, predict_pb2, regression_
 
 from bertline.serving.embedded.errors import RequestError
 from bertline.serving.embedded.rest.document import invalid, line, quoted
-from bertline.serving.embedded.rest.requests import KINDS, type_name
+from bertline.serving.embedded.rest.values import KINDS, type_name
 
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 

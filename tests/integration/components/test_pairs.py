@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from wordpiece import VOCAB, write_vocab
 
-from bertline.components.sentence_pairs.component import make_pairs, shard_of
+from bertline.components.sentence_pairs.executor import make_pairs, shard_of
 from bertline.models.tokenization.tokenizer import TextEncoder
 from bertline.pipeline.config import PretrainingConfig, TextConfig
 

@@ -15,11 +15,11 @@ from tfx.dsl.components.base.base_beam_executor import BaseBeamExecutor
 from tfx.types import artifact_utils, channel_utils, standard_artifacts
 
 from bertline.components.artifacts import Vocabulary
-from bertline.components.sentence_pairs.component import make_schema
+from bertline.components.sentence_pairs.executor import make_schema
 from bertline.components.small_data import SMALL_BYTES, is_small
 from bertline.components.statistics import component as statistics
 from bertline.components.transform import component as transform
-from bertline.components.transform.component import target_vocabulary_of, vocabulary_of
+from bertline.components.transform.executor import target_vocabulary_of, vocabulary_of
 from bertline.models.tokenization.vocabulary import SPECIAL_PIECES, read_vocabulary
 from bertline.pipeline.config import TextConfig
 from bertline.pipeline.orchestration.beam import beam_args

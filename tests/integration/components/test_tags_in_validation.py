@@ -11,7 +11,7 @@ from bertline.components.ingest.readers.records import Row
 from bertline.components.ingest.report import Tally
 from bertline.components.ingest.rows import sort_row
 from bertline.components.validation.anomalies import explain, validate
-from bertline.components.validation.component import make_schema
+from bertline.components.validation.executor import make_schema
 from bertline.pipeline.config import DataConfig, ValidationConfig
 from bertline.pipeline.core.errors import BertlineError
 

@@ -11,8 +11,9 @@ from tfx.types import artifact_utils, channel_utils, standard_artifacts
 from tfx.utils import json_utils
 
 from bertline.components.artifacts import Vocabulary
-from bertline.components.transform import component as transform
-from bertline.components.transform.component import Executor, Transform, first_values, target_vocabulary_of, vocabulary_of
+from bertline.components.transform import executor as transform
+from bertline.components.transform.component import Executor, Transform
+from bertline.components.transform.executor import first_values, target_vocabulary_of, vocabulary_of
 from bertline.models.tasks.base.task import get_task
 from bertline.models.tokenization.tokenizer import TextEncoder
 from bertline.models.tokenization.vocabulary import SPECIAL_PIECES, read_vocabulary

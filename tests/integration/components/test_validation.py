@@ -18,7 +18,8 @@ from bertline.components.ingest.readers.records import Row
 from bertline.components.ingest.report import Tally
 from bertline.components.ingest.rows import sort_row
 from bertline.components.validation.anomalies import Anomaly, explain, validate
-from bertline.components.validation.component import DataGate, SchemaFromConfig, gate, make_schema, read_baseline
+from bertline.components.validation.component import DataGate, SchemaFromConfig
+from bertline.components.validation.executor import gate, make_schema, read_baseline
 from bertline.components.validation.schema import labels_of, read_schema
 from bertline.pipeline.config import DataConfig, LabelKind, ValidationConfig
 from bertline.pipeline.core import events

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from tfx.types import artifact_utils, channel_utils, standard_artifacts
 
 from bertline.components.artifacts import Vocabulary
-from bertline.components.vocabulary import component
-from bertline.components.vocabulary.component import Executor, SplitIntoWords, VocabularyGen, learn_vocabulary
+from bertline.components.vocabulary import executor
+from bertline.components.vocabulary.component import Executor, VocabularyGen
+from bertline.components.vocabulary.executor import SplitIntoWords
+from bertline.components.vocabulary.learner import learn_vocabulary
 from bertline.models.tokenization.tokenizer import TextEncoder
 from bertline.models.tokenization.vocabulary import SPECIAL_PIECES, read_vocabulary
 from bertline.pipeline.config import TextConfig
@@ -214,7 +216,7 @@ def test_words_are_split_as_the_encoder_will_split_them(monkeypatch):
         def __call__(self, texts):
             return tf.ragged.constant([["a", "\uffed,", "\ufdd0", "\uffed\ufdd0", "\ufdd0\uffed", "a"]])
 
-    monkeypatch.setattr(component, "WordSplitter", Splitter)
+    monkeypatch.setattr(executor, "WordSplitter", Splitter)
     for joined in (True, False):
         split = SplitIntoWords(TextConfig(preserve_whitespace=joined, reserved_tokens=("[URL]",)))
         split.setup()

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from wordpiece import VOCAB, write_vocab
 
-from bertline.components.trainer.executor import phases_of
+from bertline.components.trainer.rows import phases_of
 from bertline.models.data.batching import Corpus
 from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
 from bertline.models.tasks.base.task import Context, get_task

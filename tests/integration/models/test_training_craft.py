@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from tiny_training import CONTEXT, TASK, losses, rows, settings
 
-from bertline.components.trainer.executor import weighed
+from bertline.components.trainer.rows import weighed
 from bertline.models.adapters.gradient_checkpointing import recompute_layers
 from bertline.models.data import batching
 from bertline.models.encoders.bert.backbone import Encoder, EncoderSize

@@ -24,10 +24,10 @@ evaluation: {thresholds: {accuracy: 0.8}}
 """
 MADE_BY = {
     "Ingest": "components/ingest/shards.py",
-    "StatisticsGen": "components/statistics/component.py",
-    "Schema": "components/validation/component.py",
+    "StatisticsGen": "components/statistics/executor.py",
+    "Schema": "components/validation/executor.py",
     "ExampleValidator": "components/validation/anomalies.py",
-    "Vocabulary": "components/vocabulary/component.py",
+    "Vocabulary": "components/vocabulary/learner.py",
     "Transform": "models/tasks/classification.py",
     "Trainer": "models/tasks/classification.py",
     "Evaluator": "models/tasks/classification.py",

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from bertline.components.pusher.executor import latest, publish, pushed_versions, roll_back, withdrawn_versions
 from bertline.pipeline.cli import main
-from bertline.pipeline.commands.serve import last_pushed
+from bertline.pipeline.commands.options.serving import last_pushed
 from bertline.pipeline.console import summary
 from bertline.pipeline.core.errors import BertlineError
 from bertline.pipeline.inference.pushed_model import model_folder

@@ -38,7 +38,7 @@ def test_changed_code_is_another_run(config, monkeypatch, what):
 
 
 @pytest.mark.parametrize(
-    "file", ["pipeline/config/data.py", "pipeline/core/storage.py", "components/statistics/component.py"]
+    "file", ["pipeline/config/data.py", "pipeline/core/storage.py", "components/statistics/executor.py"]
 )
 def test_a_changed_file_is_another_run(config, tmp_path, monkeypatch, file):
     """Whoever takes from it: which steps do is found out where some of them may have to run."""

@@ -1,0 +1,1 @@
+"""Commands that hand a pipeline to a cluster."""
