@@ -1,15 +1,72 @@
-"""An assembly line for BERT: raw text in, an evaluated, tracked and served model out."""
+"""Bertline: raw text in, an evaluated, tracked and served BERT out.
+
+This is the public Python API; what is not named here may change without notice. Importing it takes milliseconds: TensorFlow
+and TFX are loaded by the first call that needs them.
+
+Example:
+  >>> import bertline
+  >>> bertline.run("tickets.yaml").pushed_path
+  >>> bertline.load("tickets").predict("My card was charged twice.")[0].label
+"""
 
 from __future__ import annotations
 
-__all__ = ["__version__"]
+import importlib
+from typing import TYPE_CHECKING
 
-__version__: str
+if TYPE_CHECKING:
+    from bertline.api import Predictor, compare, explain, load, run
+    from bertline.pipeline.console.summary import Summary
+    from bertline.pipeline.core.errors import BertlineError
+    from bertline.serving.client.aio import AsyncClient
+    from bertline.serving.client.retry import ServingError
+    from bertline.serving.client.sync import Client
+
+    __version__: str
+
+__all__ = [
+    "AsyncClient",
+    "BertlineError",
+    "Client",
+    "Predictor",
+    "ServingError",
+    "Summary",
+    "__version__",
+    "compare",
+    "explain",
+    "load",
+    "run",
+]
+
+_MODULES = {
+    "AsyncClient": "serving.client.aio",
+    "BertlineError": "pipeline.core.errors",
+    "Client": "serving.client.sync",
+    "Predictor": "api",
+    "ServingError": "serving.client.retry",
+    "Summary": "pipeline.console.summary",
+    "compare": "api",
+    "explain": "api",
+    "load": "api",
+    "run": "api",
+}
+
+if not TYPE_CHECKING:  # or else no misspelt name would be found
+
+    def __getattr__(name: str) -> object:
+        if name == "__version__":
+            from importlib.metadata import (
+                version,
+            )  # when it is asked for: to read it takes longer than to import this package
+
+            found = version("bertline")
+        elif name in _MODULES:
+            found = getattr(importlib.import_module(f"bertline.{_MODULES[name]}"), name)
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = found
+        return found
 
 
-def __getattr__(name: str) -> str:
-    if name == "__version__":
-        from importlib.metadata import version  # when it is asked for: to read it takes longer than to import this package
-
-        return version("bertline")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -83,6 +83,7 @@ class Explanation:
     texts: Mapping[str, str]
     """Of the row, by their names."""
     attributions: tuple[Attribution, ...]
+    """What each word and token adds, of each number that is explained: two for both ends of an answer, else one."""
     attentions: Mapping[str, Attention]
     """By their names; of what the first attribution's number was read from."""
     notes: tuple[str, ...] = ()

@@ -16,8 +16,9 @@ from bertline.pipeline.config import TrainingConfig
 
 _SMALL = 2_000
 """Examples below which a batch has half as many, so that an epoch has steps enough."""
-_STEPS, _STEPS_FROM_SCRATCH = 800, 3_000
-"""That a training should have at the least."""
+_STEPS, _STEPS_FROM_SCRATCH = 400, 3_000
+"""That a training should have at the least. Not many more: the rate falls to 0 over them, and a training that stops early
+has only seen its high end. 2,000 film reviews came to an accuracy of 0.83 in 6 whole epochs, and to 0.81 in 8 of 13."""
 _EPOCHS, _EPOCHS_FROM_SCRATCH = (3, 15), (5, 60)
 _MOST_STEPS = 8_000
 """More than one epoch is for data that leaves fewer."""
@@ -28,9 +29,9 @@ _MOST_KEPT = 3e9
 """Bytes that a training keeps for the gradients of a part, estimated; where it would be more, layers are computed twice,
 which takes a quarter more time."""
 _EXACT = 1e-9
-_FROM_PROBE = 3e-5
+_FROM_PROBE = 5e-5
 """The highest learning rate under a head that a probe has learned: it is right already, and large steps throw away what it
-reads. Of 2,000 film reviews it took 2 epochs to an accuracy of 0.83, where 1e-4 took 7, at three times the loss."""
+reads: with 1e-4 the film reviews' accuracy fell to 0.68 in one epoch and rose to 0.83 in the next, at twice the loss."""
 
 
 class Chosen(NamedTuple):

@@ -22,21 +22,24 @@ _LOADING = "loading TensorFlow and TFX"
 class Started:
     """How the user started the run."""
 
-    source: str
-    """The config file or preset."""
+    source: str | None
+    """The config file or preset; None where the settings were given from Python, which no command can name."""
     overrides: Sequence[str] = ()
     """Of --set."""
     at: float = field(default_factory=time.perf_counter)
     """When, by the clock of `time.perf_counter`: TensorFlow takes longer to load than a small model to train."""
 
 
-def run_line(config: Config, started: Started, *, again_from: str | None = None, as_json: bool = False) -> Summary:
+def run_line(
+    config: Config, started: Started, *, again_from: str | None = None, as_json: bool = False, quiet: bool = False
+) -> Summary:
     """Runs the pipeline for `config` once, or for each of its seeds; returns the summary.
 
     Args:
       started: how the user asked for it, for what is suggested at the end.
+      quiet: nothing is printed.
     """
-    with stage(config, as_json=as_json) as at:
+    with stage(config, as_json=as_json or quiet) as at:
         try:
             summary = _run(config, again_from, at)
         except BertlineError as error:
@@ -50,7 +53,8 @@ def run_line(config: Config, started: Started, *, again_from: str | None = None,
             from bertline.pipeline.console.display import show_summary
             from bertline.pipeline.console.next_steps import next_steps
 
-            show_summary(at.console, summary, next_steps(config, started, summary))
+            steps = [] if quiet or started.source is None else next_steps(config, started, summary)
+            show_summary(at.console, summary, steps)
     return summary
 
 

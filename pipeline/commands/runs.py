@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from bertline.pipeline.core import environment
 from bertline.pipeline.core.errors import BertlineError
 
 if TYPE_CHECKING:
+    from bertline.pipeline.runs.compare.comparison import Comparison
     from bertline.pipeline.runs.store import Run, RunStore
 
 
@@ -76,18 +78,10 @@ def compare(
         raise BertlineError("give two runs or more, or --last N; `bertline runs` lists them.")
     if len(references) == 1:
         raise BertlineError(f"{references[0]} is one run; give another one to compare it with.")
-    environment.prepare()
-    from bertline.pipeline.runs.compare.comparison import compare as compared
+    comparison = compared(references, last, name, workspace)
     from bertline.pipeline.runs.compare.comparison import to_json
     from bertline.pipeline.runs.compare.tables import show
-    from bertline.pipeline.runs.store import run_store
 
-    with run_store(workspace, "the runs") as store:
-        if last:
-            chosen = _newest(store, last, name)
-        else:
-            chosen = [named_run(store, reference, name, workspace) for reference in references]
-        comparison = compared(store, chosen)
     if as_json:
         click.echo(to_json(comparison))
     elif not html:
@@ -97,6 +91,18 @@ def compare(
 
         render(comparison).write(Path(html), "--html")
         click.echo(f"written to {html}", err=True)
+
+
+def compared(references: Sequence[str], last: int | None, name: str | None, workspace: str) -> Comparison:
+    """The runs of the references, or the last ones of a pipeline, beside each other."""
+    environment.prepare()
+    from bertline.pipeline.runs.compare.comparison import compare
+    from bertline.pipeline.runs.store import run_store
+
+    with run_store(workspace, "the runs") as store:
+        if last:
+            return compare(store, _newest(store, last, name))
+        return compare(store, [named_run(store, reference, name, workspace) for reference in references])
 
 
 def _newest(store: RunStore, count: int, name: str | None) -> list[Run]:

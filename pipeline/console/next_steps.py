@@ -194,7 +194,7 @@ def _again(config: Config, started: Started, *changes: str) -> str:
     keys = {change.partition("=")[0] for change in changes}
     kept = [override for override in started.overrides if override.partition("=")[0] not in keys]
     given = "".join(f" --set {shlex.quote(override)}" for override in (*kept, *changes))
-    return f"{program('bertline')} run {shlex.quote(started.source)}{_elsewhere(config)}{given}"
+    return f"{program('bertline')} run {shlex.quote(str(started.source))}{_elsewhere(config)}{given}"
 
 
 def _elsewhere(config: Config) -> str:

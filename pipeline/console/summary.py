@@ -27,10 +27,13 @@ class Summary:
     status: str = "running"
     """running, succeeded, failed or interrupted. A refused model is a success of the line: see `blessed`."""
     error: str | None = None
+    """Why the run failed."""
     failed_step: str | None = None
     """At which the line stopped."""
     rows: dict[str, Any] = field(default_factory=dict)
+    """How many examples were read, went to each split, were left out or quarantined."""
     metrics: dict[str, float] = field(default_factory=dict)
+    """Metrics of the model on the evaluation examples."""
     positive: str | None = None
     """The positive class of two, which f1, precision and recall are of."""
     positive_why: str = ""
@@ -45,6 +48,7 @@ class Summary:
     decided_how: dict[str, str] = field(default_factory=dict)
     """The same in sentences."""
     slices: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Slice -> its metrics."""
     classes: dict[str, dict[str, float]] = field(default_factory=dict)
     """Class -> its precision, recall and f1, and its held-out rows; of a task that finds entities, their types."""
     evaluation: str | None = None
@@ -61,12 +65,16 @@ class Summary:
     """What it took to measure them."""
     anomalies_allowed: bool = False
     blessed: bool | None = None
+    """Whether the model may be pushed; None where nobody has judged it."""
     reasons: list[str] = field(default_factory=list)
+    """Why it may not."""
     serve_check: dict[str, Any] = field(default_factory=dict)
     """What a fresh server made of the model: how many samples it was asked, the median answer in ms, the largest difference
     from the trained model's own answers. Its refusal is in `blessed` and `reasons`, as the evaluator's is."""
     pushed_version: int | None = None
+    """None where the model was refused."""
     pushed_path: str | None = None
+    """Folder of that version."""
     pushed_digest: str | None = None
     newest_version: int | None = None
     """What a server loads: newer than `pushed_version` when this very model was pushed before others."""
@@ -88,7 +96,9 @@ class Summary:
     steps: list[dict[str, Any]] = field(default_factory=list)
     """name, seconds, cached, and the reasons for which a step was not taken from the cache."""
     seconds: float = 0.0
+    """What all of it took."""
     log: str | None = None
+    """The file that has the output of the steps."""
 
     def tags(self) -> dict[str, str]:
         """What is to be seen of a run at a glance in MLflow."""

@@ -27,7 +27,7 @@ from bertline.components.ingest.readers import delimited, jsonl
 from bertline.components.ingest.readers.records import MAX_RECORD_CHARS, BadRow, Row, make_row
 from bertline.pipeline.config import CHOICES, DataConfig
 from bertline.pipeline.core.errors import BertlineError
-from bertline.pipeline.inference.predictor import BATCH, Found, Loaded, Texts, ask_each
+from bertline.pipeline.inference.predictor import BATCH, Found, Loaded, Texts, ask_all, size_of
 
 FORMATS = ("jsonl", "csv", "tsv", "lines")
 STDOUT = "-"
@@ -41,10 +41,6 @@ class Question(NamedTuple):
 
     fields: Mapping[str, Any]
     texts: Texts
-
-    @property
-    def size(self) -> int:
-        return sum(sum(map(len, text)) if isinstance(text, list) else len(text) for text in self.texts.values())
 
 
 def answer_file(path: str, out: str, found: Found, format: str | None = None) -> int:
@@ -71,14 +67,8 @@ def answer_file(path: str, out: str, found: Found, format: str | None = None) ->
 def answered(questions: Iterable[Question], model: Loaded) -> Iterator[dict[str, Any]]:
     """Each question's fields with its answer, in the order of the questions."""
     for buffer in _buffers(questions):
-        answers: list[dict[str, Any]] = [{}] * len(buffer)
-        by_size = sorted(range(len(buffer)), key=lambda number: buffer[number].size)
-        batches = [by_size[begin : begin + BATCH] for begin in range(0, len(by_size), BATCH)]
-        texts = [[buffer[number].texts for number in batch] for batch in batches]
-        for batch, found in zip(batches, ask_each(model, texts), strict=True):
-            for number, given in zip(batch, found, strict=True):
-                answers[number] = model.plain(given)
-        yield from map(with_answer, (question.fields for question in buffer), answers)
+        given = ask_all(model, [question.texts for question in buffer])
+        yield from map(with_answer, (question.fields for question in buffer), map(model.plain, given))
 
 
 def with_answer(fields: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,7 +89,7 @@ def _buffers(questions: Iterable[Question]) -> Iterator[list[Question]]:
     size = 0
     for question in questions:
         buffer.append(question)
-        size += question.size
+        size += size_of(question.texts)
         if len(buffer) == _BUFFER_ROWS or size > _BUFFER_CHARS:
             yield buffer
             buffer, size = [], 0

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bertline.models.kinds import told
-from bertline.models.responses.base import Kind, plain
+from bertline.models.responses.base import Answer, Kind, plain
 from bertline.models.responses.likeliest import likeliest
 from bertline.models.responses.translation import Sampling, n_best
 from bertline.models.tasks.base.task import kind_for
@@ -74,6 +74,8 @@ class Loaded:
     """So many threads may ask together."""
     close: Callable[[], None] = lambda: None
     """Gives up what is being asked as well."""
+    read: Callable[[Mapping[str, Any]], Answer] = lambda given: Answer()
+    """One answer as the client gives it."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,8 @@ def find(model: str | None, workspace: str, wanted: Wanted = ANY) -> Found:
     if wanted.task and task != wanted.task:
         raise BertlineError(f"{folder}: its task is {task}, not {wanted.task}; name another model by --model.")
     kind = kind_for(task, wanted.further)
+    if kind is None and kind_for(task):
+        raise BertlineError(f"{folder}: its task is {task}, not one with the signature {wanted.signature}.")
     if kind is None:
         unknown = f"its task is {task}, which this version of Bertline does not know"
         raise BertlineError(f"{folder}: {unknown}; use the version that trained it.")
@@ -130,7 +134,7 @@ def _load(folder: Path, kind: Kind[Any], wanted: Wanted) -> Loaded:
         given = servable.run(tuple(signature.inputs[name].name for name in asked), fetches, tuple(asked.values()))
         return [{name: value[number] for name, value in zip(outputs, given, strict=True)} for number in range(len(rows))]
 
-    return Loaded(ask, kind.readable, kind.plain)
+    return Loaded(ask, kind.readable, kind.plain, close=servable.close, read=kind.read)
 
 
 def answers(rows: Sequence[Texts], found: Found, *, as_json: bool) -> Iterator[str]:
@@ -160,6 +164,24 @@ def ask_each(model: Loaded, batches: Iterable[Sequence[Texts]]) -> Iterator[list
             pool.shutdown(wait=False, cancel_futures=True)
             model.close()  # or else those under way are waited for
             raise
+
+
+def ask_all(model: Loaded, rows: Sequence[Texts]) -> list[dict[str, Any]]:
+    """The answer to each row, in the order of the rows; those of like length are asked together, because a batch is padded
+    to its longest text."""
+    answers: list[dict[str, Any]] = [{}] * len(rows)
+    by_size = sorted(range(len(rows)), key=lambda number: size_of(rows[number]))
+    batches = [by_size[begin : begin + BATCH] for begin in range(0, len(by_size), BATCH)]
+    for batch, found in zip(
+        batches, ask_each(model, [[rows[number] for number in batch] for batch in batches]), strict=True
+    ):
+        for number, given in zip(batch, found, strict=True):
+            answers[number] = given
+    return answers
+
+
+def size_of(texts: Texts) -> int:
+    return sum(sum(map(len, text)) if isinstance(text, list) else len(text) for text in texts.values())
 
 
 def _wrong_texts(keys: Sequence[str], row: Texts, number: int) -> str:

@@ -55,7 +55,7 @@ def _load(server: Server, name: str, kind: Kind[Any], wanted: Wanted) -> Loaded:
         outputs = {name: value for name, value in given.items() if name != _VERSION}
         return {**kind.plain(outputs), _VERSION: given[_VERSION]}
 
-    return Loaded(ask, kind.readable, plain, AT_ONCE, client.close)
+    return Loaded(ask, kind.readable, plain, AT_ONCE, client.close, kind.read)
 
 
 def _client(server: Server, name: str, *, timeout: float, retries: int = 5) -> Client:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bertline.components.tracking.backend.store import asking, only_match
-from bertline.pipeline.config import without_password
+from bertline.components.tracking.journal import journals
+from bertline.pipeline.config import SPOOL, without_password
 from bertline.pipeline.config.renamed import current_params
 from bertline.pipeline.console import summary
 from bertline.pipeline.core.errors import BertlineError
@@ -204,12 +206,20 @@ class RunStore:
 def run_store(workspace: str, what: str) -> Iterator[RunStore]:
     """The store of a workspace; that it is not there, or does not answer, is one sentence, which ends with `what`."""
     uri = store_of(workspace)
-    with asking(uri, what) as client:
+    with asking(uri, what, _unsent(workspace) or "tracking.uri names another") as client:
         store = RunStore(client, uri)
         try:
             yield store
         finally:
             store.close()
+
+
+def _unsent(workspace: str) -> str:
+    """How to have MLflow told of what it has not been told of yet; nothing where there is no such thing."""
+    if all(journal.is_sent for journal in journals(Path(workspace) / SPOOL)):
+        return ""
+    elsewhere = "" if workspace == "workspace" else f" --workspace {shlex.quote(workspace)}"
+    return f"it was not sent everything yet, `bertline sync{elsewhere}` does that"
 
 
 def store_of(workspace: str) -> str:

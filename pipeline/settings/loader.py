@@ -1,4 +1,4 @@
-"""Reading a config: a YAML file or a preset's name, plus `--set` overrides, becomes a frozen, resolved `Config`.
+"""Reading a config: a YAML file, a preset's name or a mapping, plus `--set` overrides, becomes a frozen, resolved `Config`.
 
 Resolved means: defaults filled in, paths absolute, choices that depend on a checkpoint made. A mistake is told with file,
 line, setting and the nearest right name.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,13 +30,19 @@ from bertline.pipeline.settings.source import PRESET_FOLDER, find
 from bertline.pipeline.studies import search_space
 
 _URI = re.compile(r"[a-z][a-z0-9+.-]*:/")
+GIVEN = Path("the given config")
+"""In place of a file's path, where mistakes of a mapping are told."""
+
+Source = str | Mapping[str, Any]
+"""A config's path, a preset's name, or the settings themselves."""
 
 
-def load(source: str, overrides: Sequence[str] = (), *, workspace: str | None = None) -> Config:
+def load(source: Source, overrides: Sequence[str] = (), *, workspace: str | None = None) -> Config:
     """Reads a config file or a preset and resolves it.
 
     Args:
-      source: path of a YAML file, or the name of a preset.
+      source: path of a YAML file, the name of a preset, or a mapping of what such a file says; relative paths of a mapping
+        are relative to the working directory.
       overrides: `section.key=value` each, the value written as YAML.
       workspace: takes the place of the config's own `workspace`.
 
@@ -43,8 +50,8 @@ def load(source: str, overrides: Sequence[str] = (), *, workspace: str | None = 
       >>> load("reviews", ["training.epochs=1"]).training.epochs
       1
     """
-    path = find(source)
-    raw, lines = _written(path, overrides, workspace)
+    path, raw, lines = _read(source)
+    raw = _complete(path, raw, lines, overrides, workspace)
     if _names_a_run(raw):
         draft = copy.deepcopy(raw)  # every other mistake is told before a store is asked
         apply_task_defaults(draft)
@@ -54,13 +61,32 @@ def load(source: str, overrides: Sequence[str] = (), *, workspace: str | None = 
     return _validated(raw, path, lines)
 
 
-def written(source: str, overrides: Sequence[str] = (), *, workspace: str | None = None) -> dict[str, Any]:
+def written(source: Source, overrides: Sequence[str] = (), *, workspace: str | None = None) -> dict[str, Any]:
     """What a config file or a preset says, with overrides and absolute paths: as YAML anywhere, it is the same config."""
-    return _written(find(source), overrides, workspace)[0]
+    return _complete(*_read(source), overrides, workspace)
 
 
-def _written(path: Path, overrides: Sequence[str], workspace: str | None) -> tuple[dict[str, Any], dict[str, int]]:
-    raw, lines = _read_yaml(path)
+def _read(source: Source) -> tuple[Path, dict[str, Any], dict[str, int]]:
+    """Where settings stand, the settings, and the line of each dotted key."""
+    if isinstance(source, Mapping):
+        return GIVEN, _plain(source), {}
+    path = find(source)
+    return path, *_read_yaml(path)
+
+
+def _plain(value: Any) -> Any:
+    """A copy as YAML would give it, without tuples and paths."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def _complete(
+    path: Path, raw: dict[str, Any], lines: dict[str, int], overrides: Sequence[str], workspace: str | None
+) -> dict[str, Any]:
+    """What was read, by the names of today, with overrides and absolute paths."""
     try:
         for use in rename_settings(raw):
             lines |= {use.new: lines[use.old]} if use.old in lines else {}
@@ -76,7 +102,7 @@ def _written(path: Path, overrides: Sequence[str], workspace: str | None) -> tup
     if str(raw.get("task")).startswith(glue.PREFIX):
         raw = _with_glue_settings(raw, base, _where("task", path, lines))
     _resolve_paths(raw, base)
-    return raw, lines
+    return raw
 
 
 def _validated(raw: dict[str, Any], path: Path, lines: Mapping[str, int]) -> Config:

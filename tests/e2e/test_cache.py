@@ -4,12 +4,15 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import asdict
 
 import pytest
+import yaml
 from lines import Line, make_rows, write_config, write_csv
 from ml_metadata.metadata_store import metadata_store
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
+import bertline
 from bertline.components.steps import Step
 from bertline.pipeline.core.errors import BertlineError
 
@@ -90,6 +93,16 @@ finally:
     found = subprocess.run(command, capture_output=True, text=True)
     assert found.returncode == 0, found.stderr
     assert "LOADED []" in found.stdout and found.stdout.count("cached: nothing") == 10
+
+
+def test_python_runs_the_same_pipeline_from_the_same_cache(line, capfd, monkeypatch):
+    found = bertline.run(line.config, workspace=line.workspace, quiet=True)
+    assert asdict(found) == line.summary and found.blessed and all(step["cached"] for step in found.steps)
+    assert capfd.readouterr() == ("", "")
+    monkeypatch.chdir(line.folder)
+    bertline.run(yaml.safe_load(line.config.read_text()), workspace="workspace")
+    assert line.steps_run() == []
+    assert "accuracy" in (printed := capfd.readouterr().out) and "Next:" not in printed
 
 
 def test_what_is_looked_up_is_recorded_as_the_launcher_of_tfx_records_it(line):

@@ -268,7 +268,7 @@ def test_mask_asks_for_a_pretrained_model(finished_line):
 
 def test_predict_without_a_model_says_what_to_do(tmp_path):
     nothing = CliRunner().invoke(main, ["predict", "--workspace", str(tmp_path), "text"])
-    assert nothing.exit_code == 1 and "`bertline run` does" in nothing.output
+    assert nothing.exit_code == 1 and "run `bertline run`" in nothing.output
     wrong = CliRunner().invoke(main, ["predict", "--model", str(tmp_path), "text"])
     assert wrong.exit_code == 1 and "no SavedModel here" in wrong.output
 

@@ -32,7 +32,7 @@ def test_a_file_is_answered_in_its_order_as_its_lines_are_one_by_one(finished_li
     with gzip.open(tmp_path / "in.jsonl.gz", "wt", encoding="utf-8") as file:
         file.writelines(json.dumps({"id": number, **row}) + "\n" for number, row in enumerate(rows))
     done = ask(finished_line, "--file", str(tmp_path / "in.jsonl.gz"), "--out", str(tmp_path / "out.jsonl"))
-    assert done.exit_code == 0 and "300 answers" in done.output
+    assert done.exit_code == 0 and "300 predictions" in done.output
     found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [(answer["id"], answer["text"]) for answer in found] == [(n, row["text"]) for n, row in enumerate(rows)]
     assert [answer["given_label"] for answer in found] == [row["label"] for row in rows]  # the file's own is kept

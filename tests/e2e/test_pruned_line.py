@@ -108,5 +108,5 @@ def test_a_mistake_is_told_at_once(tmp_path):
     assert "--look removes nothing" in told("x", "--look", "--push")
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "saved_model.pb").touch()
-    assert "is no numbered version" in told(str(tmp_path / "model"), "--push")
+    assert "is not a numbered version" in told(str(tmp_path / "model"), "--push")
     assert "already exists; name another folder" in told(str(tmp_path / "model"), "--out", str(tmp_path))

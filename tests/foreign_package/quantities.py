@@ -14,27 +14,31 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bertline.components.evaluator.predictions.outcomes import Outcome
-from bertline.components.ingest.readers.records import BadRow, Row, bad_row
-from bertline.components.ingest.readers.registry import Reader
 from bertline.models.heads import pooled
-from bertline.models.metrics.extra import ExtraMetric
-from bertline.models.responses.base import Answer, Given, Kind
-from bertline.models.tasks.base.task import (
+from bertline.plugins import (
+    Answer,
+    BadRow,
     Configuration,
     Context,
+    DataConfig,
     Evaluation,
+    ExtraMetric,
+    Given,
     Inspection,
+    Kind,
     Metric,
     Model,
     Objective,
+    Outcome,
     Output,
     Preprocessing,
+    Reader,
+    Row,
     Serving,
     Task,
     Tensors,
+    bad_row,
 )
-from bertline.pipeline.config import DataConfig
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = next(folder for folder in Path(__file__).parents if (folder / "pyproject.toml").is_file())
 SITE = ROOT / "docs"
 AT_THE_ROOT = ("README", "CHANGELOG", "CODE_OF_CONDUCT", "CONTRIBUTING", "SECURITY")
-RUN_BY_TESTS = ("README.md", "docs/tutorials/*.md", "docs/zh/*.md")
+RUN_BY_TESTS = ("README.md", "docs/tutorials/*.md", "docs/zh/*.md", "docs/how-to/python.md")
 """Pages whose blocks are executed, but for those with a reason before them."""
 
 _BLOCK = re.compile(

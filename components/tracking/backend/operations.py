@@ -35,6 +35,8 @@ _FOR_GOOD = ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALR
 _TOO_MUCH = (400, 413, 414, 415, 422)  # of HTTP: a proxy that does not let so large a file through never will
 _DEFAULT = "MLFLOW_TRACKING_URI"
 _PARENT = "mlflow.parentRunId"  # by which MLflow's own pages show one run under another
+# By which they open an experiment in the view of model training: without it, in the one of GenAI apps.
+_KIND = {"mlflow.experimentKind": "custom_model_development"}
 _NOTE = "mlflow.note.content"  # its description of a run
 _PAGE, _PAGES = "page.", "Pages: "
 _MAX_PARAM, _MAX_TAG, _MAX_KEY, _BATCH = 6000, 5000, 250, 100
@@ -139,7 +141,7 @@ class Store:
         found = self.client.get_experiment_by_name(name)
         if found is None:
             try:
-                return self.client.create_experiment(name, operation["artifacts"])
+                return self.client.create_experiment(name, operation["artifacts"], tags=_KIND)
             except MlflowException as error:
                 if error.error_code != "RESOURCE_ALREADY_EXISTS":
                     raise

@@ -62,16 +62,17 @@ def quiet() -> None:
 
 
 @contextmanager
-def asking(uri: str, what: str) -> Iterator[Any]:
+def asking(uri: str, what: str, remedy: str = "tracking.uri names another") -> Iterator[Any]:
     """MLflow's client of a store that is there; that it is not, or does not answer, is one sentence.
 
     Args:
       uri: of the store.
       what: is looked for in it; ends the sentence, as `the run 123abc`.
+      remedy: what to do where there is none.
     """
     shown = without_password(uri)
     if not is_there(uri):
-        raise BertlineError(f"there is no MLflow store {shown} to look for {what} in; tracking.uri names another.")
+        raise BertlineError(f"there is no MLflow store {shown} to look for {what} in; {remedy}.")
     try:
         with impatient():
             yield open_store(uri)

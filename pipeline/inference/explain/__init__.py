@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def explain(
-    model: str | Path,
+    model: str | Path | None,
     text: str,
     second: str | None = None,
     choices: Sequence[str] = (),
@@ -37,7 +37,7 @@ def explain(
 
     Args:
       model: the folder of a pushed version, or of all versions of a model, or the name of a pipeline in the workspace; of
-        several versions the newest is taken.
+        several versions the newest is taken; None for what the last run pushed.
       text, second, choices: the texts of a row, as many as the model reads; a question and its text, say.
       label: what is explained in place of what was answered: a class, a tag, a piece, an ending, a part of the text.
       word: the word, [MASK] or word of the translation that is explained, or its number, from 1.

@@ -54,7 +54,7 @@ class Version:
         return {**dict(zip(keys, texts, strict=True)), **({CHOICES: given} if given else {})}
 
 
-def find(model: str | Path, workspace: str = "workspace") -> Version:
+def find(model: str | Path | None, workspace: str = "workspace") -> Version:
     """Args: see `pushed_model.model_folder`."""
     folder = model_folder(model, workspace)
     card = read_card(folder)

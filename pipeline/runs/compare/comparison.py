@@ -50,9 +50,14 @@ class Slice:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
+    """What two or more runs differ in."""
+
     runs: tuple[Run, ...]
+    """The first one is the reference."""
     settings: tuple[Difference, ...]
+    """Those that differ, each with its value in every run."""
     metrics: tuple[Measured, ...]
+    """On all evaluation examples."""
     baselines: tuple[Measured, ...] = ()
     """The first metric of each simple baseline, on the evaluation examples of each run."""
     test: tuple[Measured, ...] = ()
@@ -70,6 +75,7 @@ class Comparison:
     """What could not be compared, and why, in sentences."""
 
     def as_json(self) -> dict[str, Any]:
+        """All of it as plain dictionaries and lists."""
         return {
             "reference": self.runs[0].run_id,
             "level": self.level,

@@ -232,7 +232,7 @@ def test_a_dead_server_is_told_soon_and_without_its_password(monkeypatch, listen
         with pytest.raises(BertlineError) as error:
             find_run("runs:/" + "a" * 32, uri)
     message = str(error.value)
-    assert f"the MLflow store {uri.replace('me:hunter2', '…')} cannot be asked" in message and "\n" not in message
+    assert f"the MLflow store {uri.replace('me:hunter2', '…')} cannot be queried" in message and "\n" not in message
     assert "hunter2" not in message
     assert dict(os.environ) == environment  # the run itself keeps MLflow's patience
 

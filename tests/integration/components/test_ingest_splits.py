@@ -141,7 +141,7 @@ def test_near_duplicates_do_not_come_between_the_sides_of_one_file(tmp_path):
 def test_evaluation_examples_that_hold_all_training_texts_stop_the_run_with_the_reason(tmp_path):
     path = write(tmp_path / "a.csv", skewed(10, 10))
     copied = write(tmp_path / "b.csv", skewed(10, 10))
-    with pytest.raises(BertlineError, match="No training rows are left.*data.duplicates"):
+    with pytest.raises(BertlineError, match="No training examples are left.*data.duplicates"):
         split(tmp_path, DataConfig(train=path, eval=copied))
 
 

@@ -82,7 +82,7 @@ def test_another_answer_or_a_slow_one_is_refused_with_every_reason(model):
     assert not report.blessed and len(report.reasons) == 3
     told = "\n".join(report.reasons)
     assert "sample 2 as the trained model did: probabilities is off by 0.01" in told
-    assert "in place of 'another'" in told and "above serve_check.max_latency_ms 1e-06" in told
+    assert "instead of 'another'" in told and "above serve_check.max_latency_ms 1e-06" in told
 
 
 def test_a_model_that_does_not_load_is_refused(model):
@@ -132,5 +132,5 @@ def test_numbers_may_differ_by_rounding_and_texts_not_at_all():
     for now in (-5.0, np.inf, np.nan):
         assert differences({"value": np.float32([-np.inf])}, {"value": np.float32([now])})[0]
         assert differences({"value": np.float32([now])}, {"value": np.float32([-np.inf])})[0]
-    assert "in place of" in differences(expected, {"value": expected["value"]})[0][0]
+    assert "instead of" in differences(expected, {"value": expected["value"]})[0][0]
     assert "[1]" in differences(expected, {**expected, "value": np.float32([1.0])})[0][0]

@@ -91,7 +91,7 @@ def test_a_task_that_makes_its_own_examples_refuses_a_test_file():
 
 def test_test_examples_that_are_all_left_out_are_told_of():
     report = {"rows": 9, "quarantined": 0, "excluded": 3, "kept": {"train": 4, "eval": 2}, "unreadable": [], "left_out": {}}
-    with pytest.raises(BertlineError, match="No test rows are left.*check data.test"):
+    with pytest.raises(BertlineError, match="No test examples are left.*check data.test"):
         judge(report, DataConfig(path="a.csv", test="b.csv"), None, "")
 
 

@@ -161,7 +161,7 @@ def test_rows_of_another_file_are_read_as_the_card_says(tmp_path):
     rows = [tf.train.Example.FromString(record).features.feature for record in found]
     texts = [(row["text"].bytes_list.value[0], row["label"].bytes_list.value[0]) for row in rows]
     assert texts == [(b"a good film", b"good"), (b"bad", b"bad")]
-    assert "2 rows of" in noted[0].text and "were left out" in noted[0].text
+    assert "2 examples of" in noted[0].text and "were left out" in noted[0].text
 
 
 def test_rows_that_cannot_be_had_are_told(tmp_path):

@@ -18,10 +18,13 @@ import pytest
 from click.testing import CliRunner
 from recorded_runs import Record, answers, falling, judged, summary
 
+import bertline
 from bertline.components.evaluator.verdict import Verdict
 from bertline.components.pusher.executor import publish
 from bertline.components.tracking.backend.store import PATIENCE
+from bertline.components.tracking.journal import Journal
 from bertline.pipeline.cli import main
+from bertline.pipeline.config import SPOOL
 from bertline.pipeline.orchestration.fingerprints import ROOT as PACKAGE
 
 
@@ -210,11 +213,29 @@ def test_a_page_that_cannot_be_written_is_one_sentence(store, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
 
+def test_python_has_what_the_command_shows(store):
+    found = bertline.compare(store.good[:8], store.better, workspace=store.workspace)
+    assert found.as_json() == store.tell("compare", store.good, store.better, "--json").json
+    accuracy = next(measured for measured in found.metrics if measured.name == "accuracy")
+    assert accuracy.values[1] is not None and accuracy.changes[0] is None
+    last = bertline.compare(last=2, name="reviews", workspace=store.workspace)
+    assert [run.pipeline for run in last.runs] == ["reviews", "reviews"]
+
+
 @pytest.mark.parametrize("command", [("runs",), ("compare", "--last", "2"), ("ui",)])
 def test_a_store_that_is_not_there_is_one_sentence_and_is_not_made(tmp_path, command):
     told = Told(*command, workspace=tmp_path)
     assert told.code == 1 and "there is no MLflow store" in told.error and told.error.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [("compare", "--last", "2"), ("report", "--last")])
+def test_a_store_that_was_not_sent_anything_yet_is_told_with_the_command_that_sends(tmp_path, command):
+    journal = Journal.create(tmp_path / SPOOL, "reviews")
+    journal.append({"do": "open"})
+    journal.release()
+    told = Told(*command, workspace=tmp_path)
+    assert told.code == 1 and f"`bertline sync --workspace {tmp_path}`" in told.error and told.error.count("\n") == 1
 
 
 @pytest.mark.timeout(120)  # MLflow would wait for minutes

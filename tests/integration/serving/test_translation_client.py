@@ -250,4 +250,4 @@ def test_the_serve_check_compares_translations_and_places_left_over(tmp_path):
     write_samples(samples, model)
     report = serve_check(model, name="english", max_ms=60_000)
     assert not report.blessed and len(report.reasons) == 2
-    assert "n_best is 'naïve 🎬' in place of 'other'" in report.reasons[0] + report.reasons[1]
+    assert "n_best is 'naïve 🎬' instead of 'other'" in report.reasons[0] + report.reasons[1]

@@ -169,7 +169,7 @@ def test_a_model_that_answers_too_slowly_is_to_be_faster_and_not_better(here, wo
     summary.blessed, summary.pushed_version, summary.rows = False, None, {"train": 54}
     given = commands(config_of(), summary)
     assert given[0].endswith("run 'my config.yaml'"), "as it is: the machine may have been busy"
-    assert any("serve_check.max_ms=2000" in command for command in given)
+    assert any("serve_check.max_latency_ms=2000" in command for command in given)
     assert any("text.long=head_tail" in command for command in given) is shorter
     assert not any("epochs" in command or "thresholds" in command or not command for command in given)
 

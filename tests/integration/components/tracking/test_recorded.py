@@ -46,6 +46,7 @@ def test_a_run_is_recorded_whole(config, tmp_path):
         found.dataset.name: (found.dataset.digest, json.loads(found.dataset.profile)) for found in run.inputs.dataset_inputs
     }
     assert splits == {"reviews train": ("a1", {"num_rows": 90}), "reviews eval": ("b2", {"num_rows": 10})}
+    assert client.get_experiment(run.info.experiment_id).tags["mlflow.experimentKind"] == "custom_model_development"
     (trace,) = client.search_traces(locations=[run.info.experiment_id])
     assert [span.name for span in trace.data.spans][1:] == ["Trainer"]
 
