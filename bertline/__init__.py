@@ -6,7 +6,7 @@ and TFX are loaded by the first call that needs them.
 Example:
   >>> import bertline
   >>> bertline.run("tickets.yaml").pushed_path
-  >>> bertline.load("tickets").predict("My card was charged twice.")[0].label
+  >>> bertline.load("tickets").predict("My metadata was charged twice.")[0].label
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def load(model: StrPath | None = None, *, signature: str | None = None, workspac
 
     Example:
       >>> with bertline.load("tickets") as model:
-      ...     model.predict(["My card was charged twice."])[0].label
+      ...     model.predict(["My metadata was charged twice."])[0].label
       'billing'
     """
     environment.prepare(quiet=True)
@@ -172,8 +172,8 @@ class Predictor:
         Args:
           path: a JSONL, CSV, TSV or text file, `.gz` too. Texts are found by the names in `text_keys`, or by the columns
             that the model was trained from.
-          out: the file to write: a JSON object a line, with the fields of the line and the response. It is there only when
-            it is complete.
+          out: the file to write: a JSON object a line, with the fields of the pipeline and the response. It is there only
+            when it is complete.
           format: `jsonl`, `csv`, `tsv` or `lines`, where the ending does not say it.
 
         Returns:
@@ -288,7 +288,7 @@ def explain(
       BertlineError: there is no such model, it reads other texts, or has no encoder.
 
     Example:
-      >>> found = bertline.explain("My card was charged twice.", model="tickets")
+      >>> found = bertline.explain("My metadata was charged twice.", model="tickets")
       >>> dict(zip(found.words, found.attributions[0].words))
     """
     environment.prepare(quiet=True)

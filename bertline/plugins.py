@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bertline.components.ingest.readers.records import BadRow, Row, bad_row
     from bertline.components.ingest.readers.registry import Reader
     from bertline.models.metrics.extra import ExtraMetric
-    from bertline.models.responses.base import Answer, Given, Kind
+    from bertline.models.responses.base import Answer, Given, ResponseSpec
     from bertline.models.tasks.base.task import (
         Configuration,
         Context,
@@ -75,7 +75,7 @@ _MODULES = {
 
 __all__ = [
     "Answer", "BadRow", "BertlineError", "Configuration", "Context", "DataConfig", "Evaluation", "ExtraMetric", "Fallback",
-    "Given", "Inspection", "Kind", "Metric", "Model", "Objective", "Outcome", "Output", "Preprocessing", "Reader",
+    "Given", "Inspection", "ResponseSpec", "Metric", "Model", "Objective", "Outcome", "Output", "Preprocessing", "Reader",
     "Recognition", "Row", "Serving", "Signature", "Task", "Tensors", "bad_row",
 ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The steps of the line."""
+"""The steps of the pipeline."""
 
 from typing import Any
 

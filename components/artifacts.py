@@ -10,6 +10,6 @@ class IngestReport(Artifact):
 
 
 class Vocabulary(Artifact):
-    """`vocab.txt`, one WordPiece a line; a piece's id is its line."""
+    """`vocab.txt`, one WordPiece a line; a token's id is its line."""
 
     TYPE_NAME = "components.Vocabulary"

@@ -9,8 +9,8 @@ One number decides, for all steps: bytes of what a step reads, which are known w
 would run in this very process too, so that the limit only has to keep what is read at once well inside the memory.
 
 The limit is one of Beam's arguments, which `pipeline/orchestration/beam.py` gives where data is seen by the process that
-will work on it, the DirectRunner's one worker. Whoever asks for another runner, or compiles the line for Kubeflow, gives
-none, and goes through Beam. Being an argument, it is in TFX's cache key already, and in the user's hands:
+will work on it, the DirectRunner's one worker. Whoever asks for another runner, or compiles the pipeline for Kubeflow,
+gives none, and goes through Beam. Being an argument, it is in TFX's cache key already, and in the user's hands:
 `--small_data_bytes=0`.
 """
 

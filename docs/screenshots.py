@@ -28,7 +28,7 @@ from bertline.serving.launch.ports import free_ports  # noqa: E402
 ASSETS = Path(__file__).parent / "assets" / "screenshots"
 BERTLINE = Path(sys.executable).parent / "bertline"
 WIDTH, HEIGHT = 1280, 860
-MOST_BYTES = 200_000
+MAX_BYTES = 200_000
 _PATIENCE = 120
 _CLOSE_ASSISTANT = 'document.querySelector(\'[aria-label="Close Assistant"], [aria-label="Close"]\')?.click()'
 """MLflow opens it at the first visit; it needs a language model, which nobody has set up here."""
@@ -61,8 +61,8 @@ def take(browser: Browser, name: str, address: str) -> None:
 
 def save(name: str, image: str) -> None:
     content = base64.b64decode(image)
-    if len(content) > MOST_BYTES:
-        raise SystemExit(f"{name}.png would have {len(content):,} bytes, and {MOST_BYTES:,} are the limit")
+    if len(content) > MAX_BYTES:
+        raise SystemExit(f"{name}.png would have {len(content):,} bytes, and {MAX_BYTES:,} are the limit")
     (ASSETS / f"{name}.png").write_bytes(content)
     print(f"{name}.png  {len(content):,} bytes")
 

@@ -10,7 +10,7 @@ from bertline.models.tasks.base.task import get_task, is_task
 from bertline.pipeline.core.errors import BertlineError
 
 ENCODER, TF_IDF = "encoder", "tf-idf"
-"""What a card says under `kind`; an older card says nothing, and its model has an encoder."""
+"""What metadata says under `kind`; older metadata says nothing, and its model has an encoder."""
 
 
 def has_fallback(task: str, texts: int) -> bool:
@@ -34,22 +34,22 @@ def without_encoder(kind: str | None, task: str | None) -> str:
     return f"TF-IDF with {fallback.name if fallback else 'a linear model'}"
 
 
-def told(card: Mapping[str, Any]) -> str:
+def describe_kind(metadata: Mapping[str, Any]) -> str:
     """A sentence for who asks a model without an encoder; nothing of one that has one.
 
-    >>> told({"kind": "tf-idf", "task": "multilabel", "kind_why": "accuracy 0.9 against 0.8"})
+    >>> describe_kind({"kind": "tf-idf", "task": "multilabel", "kind_why": "accuracy 0.9 against 0.8"})
     'the model is TF-IDF with logistic regression and has no encoder: accuracy 0.9 against 0.8'
     """
-    name, why = without_encoder(card.get("kind"), card.get("task")), card.get("kind_why")
+    name, why = without_encoder(metadata.get("kind"), metadata.get("task")), metadata.get("kind_why")
     return f"the model is {name} and has no encoder{f': {why}' if why else ''}" if name else ""
 
 
-def need_encoder(folder: str | Path, card: Mapping[str, Any], what: str) -> None:
+def need_encoder(folder: str | Path, metadata: Mapping[str, Any], what: str) -> None:
     """Refuses a model without an encoder.
 
     Args:
       what: follows from that.
     """
-    if name := without_encoder(card.get("kind"), card.get("task")):
+    if name := without_encoder(metadata.get("kind"), metadata.get("task")):
         makes = "a run with a checkpoint (model.checkpoint) makes a model that has one"
         raise BertlineError(f"{folder}: this model is {name} and has no encoder, {what}; {makes}.")

@@ -1,4 +1,4 @@
-"""What a pushed model promises to those who load it: the names of its signatures, and a card that says what it is."""
+"""What a pushed model promises to those who load it: the names of its signatures, and metadata that says what it is."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ EXAMPLES_SIGNATURE = "serving_examples"
 TARGETS_SIGNATURE = "evaluation_targets"
 TOKENIZE_SIGNATURE = "tokenize"
 
-CARD = Path("assets.extra") / "bertline.json"
-"""The card inside each model. TensorFlow Serving ignores what it does not know in `assets.extra`."""
+METADATA_FILE = Path("assets.extra") / "bertline.json"
+"""The metadata inside each model. TensorFlow Serving ignores what it does not know in `assets.extra`."""
 WARM_UP = Path("assets.extra") / "tf_serving_warmup_requests"
 """Requests that a version brings along: TFRecords of PredictionLog. A server asks them before it takes others."""
 ENCODER = Path("assets.extra") / "encoder"
@@ -24,19 +24,19 @@ WITHDRAWN = "withdrawn-"
 """Before the number of a version that servers are not to load any more."""
 
 
-def read_card(folder: str | AnyPath) -> dict[str, Any]:
-    """What a model says of itself; empty when it is not of this line."""
+def read_metadata(folder: str | AnyPath) -> dict[str, Any]:
+    """What a model says of itself; empty when it is not of this pipeline."""
     try:
-        card = json.loads((at(folder) / CARD.as_posix()).read_text(encoding="utf-8"))
+        metadata = json.loads((at(folder) / METADATA_FILE.as_posix()).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return card if isinstance(card, dict) else {}
+    return metadata if isinstance(metadata, dict) else {}
 
 
-def write_card(folder: str | Path, card: dict[str, Any]) -> None:
-    path = Path(folder) / CARD
+def write_metadata(folder: str | Path, metadata: dict[str, Any]) -> None:
+    path = Path(folder) / METADATA_FILE
     path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(card, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(metadata, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def folder_bytes(folder: str | Path) -> int:

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bertline.components.evaluator.predictions.rows import HeldOutRows, as_text, row_ids
+from bertline.components.evaluator.predictions.rows import EvaluationPredictions, as_text, row_ids
 from bertline.models.data.example_parsing import read_records
 from bertline.models.tasks.base.task import Raw
 from bertline.pipeline.config import CHOICES
 
-MOST_EXAMPLES = 20_000
+MAX_EXAMPLES = 20_000
 """Examples of a split that are read: the first ones, which are a sample, because Ingest has shuffled them by a hash."""
 
-FEWEST_EXAMPLES = 50
+MIN_EXAMPLES = 50
 """On fewer evaluation examples baselines are shown, and nothing is decided because of them."""
-MOST_CELLS = 1_500_000
+MAX_CELLS = 1_500_000
 """Training examples times classes: of many classes fewer examples are learned from, so that it takes seconds."""
 
 
@@ -33,8 +33,8 @@ class Examples:
     def __len__(self) -> int:
         return len(self.features)
 
-    def first(self, most: int) -> Examples:
-        return Examples(self.features[:most])
+    def first(self, limit: int) -> Examples:
+        return Examples(self.features[:limit])
 
     def texts(self, key: str) -> list[str]:
         """One text each, empty where there is none."""
@@ -54,7 +54,7 @@ class Given:
 
     train: Examples
     evaluation: Examples
-    rows: HeldOutRows
+    rows: EvaluationPredictions
     """The evaluation examples, in the same order, with their labels and the model's predictions."""
 
     @property
@@ -71,7 +71,7 @@ class Given:
         return [examples.texts(key) for key in self.fields]
 
 
-def read_examples(patterns: Sequence[str], raw: Mapping[str, Raw], most: int = MOST_EXAMPLES) -> Examples:
+def read_examples(patterns: Sequence[str], raw: Mapping[str, Raw], limit: int = MAX_EXAMPLES) -> Examples:
     """The first examples of gzipped TFRecord files.
 
     Args:
@@ -79,7 +79,7 @@ def read_examples(patterns: Sequence[str], raw: Mapping[str, Raw], most: int = M
       raw: the features that are kept.
     """
     files = [path for pattern in patterns for path in tf.io.gfile.glob(pattern)]
-    return Examples([_values(record, raw) for record in read_records(files, most)] if files else [])
+    return Examples([_values(record, raw) for record in read_records(files, limit)] if files else [])
 
 
 def _values(record: bytes, raw: Mapping[str, Raw]) -> dict[str, Sequence[Any]]:
@@ -97,7 +97,9 @@ def ids_of(examples: Examples, raw: Mapping[str, Raw]) -> list[str]:
     return row_ids({name: [one[name] for one in examples.features] for name in raw}, raw, len(examples))
 
 
-def beside(examples: Examples, raw: Mapping[str, Raw], rows: HeldOutRows) -> tuple[Examples, HeldOutRows]:
+def beside(
+    examples: Examples, raw: Mapping[str, Raw], rows: EvaluationPredictions
+) -> tuple[Examples, EvaluationPredictions]:
     """The examples that the model was asked too, and its rows in their order."""
     places: dict[str, list[int]] = defaultdict(list)
     for place, name in enumerate(rows.ids):
@@ -112,7 +114,7 @@ def beside(examples: Examples, raw: Mapping[str, Raw], rows: HeldOutRows) -> tup
 
 def most_examples(classes: int) -> int:
     """Training examples that are learned from."""
-    return MOST_CELLS // max(1, classes)
+    return MAX_CELLS // max(1, classes)
 
 
 def class_ids(examples: Examples, labels: Sequence[str]) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bertline.models.tfidf.characters import WORD, lowered
-from bertline.models.tfidf.counting import MOST_CHARACTERS
+from bertline.models.tfidf.counting import MAX_CHARACTERS
 from bertline.models.tfidf.vocabulary import learn
 
 Fields = Sequence[Sequence[str]]
@@ -56,7 +56,7 @@ def overlaps(first: Sequence[str], second: Sequence[str]) -> np.ndarray:
 
 
 def _overlap(first: str, second: str) -> tuple[float, ...]:
-    a, b = words(first[:MOST_CHARACTERS]), words(second[:MOST_CHARACTERS])
+    a, b = words(first[:MAX_CHARACTERS]), words(second[:MAX_CHARACTERS])
     one, other = set(a), set(b)
     both = len(one & other)
     lengths = min(len(a), len(b)) / max(1, len(a), len(b))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bertline.components.baselines.data import FEWEST_EXAMPLES
+from bertline.components.baselines.data import MIN_EXAMPLES
 from bertline.components.baselines.measurement import Measured
 from bertline.components.baselines.probe import NAME as PROBE
 from bertline.components.baselines.scores import Baseline, Score, only
@@ -38,7 +38,7 @@ def lost_to(
     described = task.evaluation.metrics[metric]
     source = task.evaluation.metrics[described.of] if described.of else described
     counted = int(np.count_nonzero(measured.rows.weight(source.output) > 0))
-    if counted < FEWEST_EXAMPLES:
+    if counted < MIN_EXAMPLES:
         return []
     of_model = scorer(only(measured.rows, metric))
     value = of_model(np.ones(len(measured.rows), np.int64))[metric]

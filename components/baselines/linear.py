@@ -30,7 +30,7 @@ def tables(train: Fields, evaluation: Fields) -> Iterator[tuple[str, Any, Any]]:
         yield "overlap", overlaps(*train), overlaps(*evaluation)
 
 
-def shares_of_classes(
+def class_probabilities(
     train: Fields, labels: np.ndarray, evaluation: Fields, classes: int
 ) -> Iterator[tuple[str, np.ndarray]]:
     """By the name of the baseline, the probability of each class: [evaluation, classes].
@@ -40,9 +40,9 @@ def shares_of_classes(
     """
     for name, of_train, of_evaluation in tables(train, evaluation):
         model = Logistic(classes).fit(of_train, labels)
-        shares = np.zeros((of_evaluation.shape[0], classes))
-        shares[:, model.classes_] = model.predict_proba(of_evaluation)
-        yield name, shares
+        probabilities = np.zeros((of_evaluation.shape[0], classes))
+        probabilities[:, model.classes_] = model.predict_proba(of_evaluation)
+        yield name, probabilities
 
 
 def predicted_numbers(train: Fields, values: np.ndarray, evaluation: Fields) -> Iterator[tuple[str, np.ndarray]]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bertline.components.baselines.data import MOST_EXAMPLES, Examples, Given, beside, most_examples, read_examples
+from bertline.components.baselines.data import MAX_EXAMPLES, Examples, Given, beside, most_examples, read_examples
 from bertline.components.baselines.probe import probe
 from bertline.components.baselines.scores import Baseline
-from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.evaluator.predictions.rows import EvaluationPredictions
 from bertline.models.tasks.base.task import Raw, Task, raw_features
 
 
@@ -22,7 +22,7 @@ class Measured:
     baselines: tuple[Baseline, ...] = ()
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)
     """Baseline -> its metrics, those with a threshold first; what is no number is left out."""
-    rows: HeldOutRows | None = None
+    rows: EvaluationPredictions | None = None
     """The model's own rows that they were measured on; None where nothing was measured."""
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class Measured:
 
 def measure_baselines(
     task: Task,
-    rows: HeldOutRows,
+    rows: EvaluationPredictions,
     text_keys: Sequence[str],
     *,
     train: Sequence[str],
@@ -64,7 +64,7 @@ def measure_baselines(
     return Measured(baselines, {name: found for name, found in metrics.items() if found}, given.rows, seconds, notes)
 
 
-def _given(raw: Mapping[str, Raw], rows: HeldOutRows, train: Sequence[str], evaluation: Sequence[str]) -> Given:
+def _given(raw: Mapping[str, Raw], rows: EvaluationPredictions, train: Sequence[str], evaluation: Sequence[str]) -> Given:
     examples, kept = beside(read_examples(evaluation, raw), raw, rows)
     return Given(read_examples(train, raw), examples, kept)
 
@@ -78,7 +78,7 @@ def _notes(task: Task, given: Given, rows: int) -> Iterator[str]:
     learned: Examples = given.train
     classes = len(given.labels) if task.serving.decides else 0
     count = min(len(learned), most_examples(classes)) if classes else len(learned)
-    if count >= MOST_EXAMPLES or count < len(learned):
+    if count >= MAX_EXAMPLES or count < len(learned):
         yield f"Baselines learn from the first {count:,} training examples, as shuffled by Ingest."
     if len(given.rows) < rows:
         yield f"Baselines are measured on the first {len(given.rows):,} of {rows:,} evaluation examples, shuffled as well."

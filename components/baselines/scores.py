@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bertline.components.evaluator.predictions.rows import HeldOutRows, as_column, column_name
+from bertline.components.evaluator.predictions.rows import EvaluationPredictions, as_column, column_name
 from bertline.components.evaluator.predictions.scores import scorer
 from bertline.models.decisions.decision import Decision
 from bertline.models.decisions.tuning import threshold_of
@@ -26,7 +26,7 @@ class Baseline:
     score: Score
 
 
-def of_predictions(name: str, rows: HeldOutRows, predictions: Mapping[str, Any]) -> Baseline:
+def of_predictions(name: str, rows: EvaluationPredictions, predictions: Mapping[str, Any]) -> Baseline:
     """A baseline that predicts what the model predicts.
 
     Args:
@@ -35,7 +35,7 @@ def of_predictions(name: str, rows: HeldOutRows, predictions: Mapping[str, Any])
     return Baseline(name, scorer(answered(rows, predictions)))
 
 
-def answered(rows: HeldOutRows, predictions: Mapping[str, Any]) -> HeldOutRows:
+def answered(rows: EvaluationPredictions, predictions: Mapping[str, Any]) -> EvaluationPredictions:
     """The rows with other predictions in place of the model's: labels and weights stay, so that all are judged alike."""
     table = rows.table
     for output, values in predictions.items():
@@ -46,10 +46,10 @@ def answered(rows: HeldOutRows, predictions: Mapping[str, Any]) -> HeldOutRows:
         name: metric for name, metric in rows.description.metrics.items() if metric.tfma and metric.output in predictions
     }
     kept = [name for name, metric in rows.description.metrics.items() if name in own or metric.of in own]
-    return _measured_by(HeldOutRows(table, rows.description).deciding(_decision(rows, predictions)), kept)
+    return _measured_by(EvaluationPredictions(table, rows.description).deciding(_decision(rows, predictions)), kept)
 
 
-def _decision(rows: HeldOutRows, predictions: Mapping[str, Any]) -> Decision:
+def _decision(rows: EvaluationPredictions, predictions: Mapping[str, Any]) -> Decision:
     """A threshold is chosen for a baseline where one was for the model, on the same examples: all are judged alike."""
     of_model = rows.description.decision
     decision = Decision(positive=of_model.positive)
@@ -59,11 +59,11 @@ def _decision(rows: HeldOutRows, predictions: Mapping[str, Any]) -> Decision:
     return replace(decision, threshold=threshold_of(predictions[""][kept], rows.label()[kept], of_model.positive))
 
 
-def only(rows: HeldOutRows, metric: str) -> HeldOutRows:
+def only(rows: EvaluationPredictions, metric: str) -> EvaluationPredictions:
     """The same rows, measured by one metric and by what it follows from."""
     return _measured_by(rows, [rows.description.metrics[metric].of, metric])
 
 
-def _measured_by(rows: HeldOutRows, names: Sequence[str]) -> HeldOutRows:
+def _measured_by(rows: EvaluationPredictions, names: Sequence[str]) -> EvaluationPredictions:
     metrics = {name: rows.description.metrics[name] for name in names if name}
-    return HeldOutRows(rows.table, replace(rows.description, metrics=metrics))
+    return EvaluationPredictions(rows.table, replace(rows.description, metrics=metrics))

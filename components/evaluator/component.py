@@ -28,8 +28,8 @@ from bertline.components.step_files import PROBE, RECIPE
 from bertline.models.tasks.base.task import as_learned, get_task
 from bertline.pipeline.config import EvaluationConfig, PretrainingConfig
 from bertline.pipeline.core import events
-from bertline.pipeline.core.storage import at_hand
-from bertline.serving.contract import read_card
+from bertline.pipeline.core.storage import local_copy
+from bertline.serving.contract import read_metadata
 
 
 @component(use_beam=True)
@@ -45,8 +45,8 @@ def Evaluator(
     pretraining: Parameter[str] = "{}",
     beam_pipeline: BeamComponentParameter[beam.Pipeline] = None,
 ) -> None:
-    """Measures a model on the held-out rows, against the model that is pushed now and simple baselines, and blesses or
-    refuses it.
+    """Measures a model on the evaluation examples, against the model that is pushed now and simple baselines, and blesses
+    or refuses it.
 
     Args:
       examples: raw Examples with the splits `eval` and `train`, which simple baselines learn from, and perhaps with test
@@ -67,23 +67,23 @@ def Evaluator(
 
     # Ingest leaves them beside the splits, so that no other step takes them for one.
     test = os.path.join(examples.uri, f"Split-{TEST}", "*")
-    card = read_card(model_path)
-    task = as_learned(get_task(card["task"]), PretrainingConfig.model_validate_json(pretraining))
+    metadata = read_metadata(model_path)
+    task = as_learned(get_task(metadata["task"]), PretrainingConfig.model_validate_json(pretraining))
     verdict = evaluate(
         lambda: beam_pipeline,
         task,
         EvaluationConfig.model_validate_json(settings),
         model=model_path,
-        baseline=find_baseline(model_path, card, destination),
+        baseline=find_baseline(model_path, metadata, destination),
         examples=files("eval"),
         train=files("train"),
         test=[test] if fileio.glob(test) else [],
         probed=os.path.join(training.uri, PROBE),
         long_enough="epochs" in chosen_by_data(training.uri),
         output=evaluation.uri,
-        labels=card["labels"],
+        labels=metadata["labels"],
         # A caller may name the texts otherwise than the Examples do.
-        text_keys=task.preprocessing.text_keys if task.preprocessing.input_names else card["text_keys"],
+        text_keys=task.preprocessing.text_keys if task.preprocessing.input_names else metadata["text_keys"],
     )
     io_utils.write_string_file(os.path.join(evaluation.uri, FILE_NAME), verdict.to_json())
     marker = constants.BLESSED_FILE_NAME if verdict.blessed else constants.NOT_BLESSED_FILE_NAME
@@ -101,18 +101,18 @@ def chosen_by_data(folder: str) -> Mapping[str, Any]:
         return json.load(file)["settings"]
 
 
-def find_baseline(model: str, card: Mapping[str, Any], destination: str) -> str | None:
+def find_baseline(model: str, metadata: Mapping[str, Any], destination: str) -> str | None:
     """The newest pushed model that is not the candidate itself, if it reads and answers the same."""
     digest = model_digest(model)
     for pushed in reversed(pushed_versions(destination)):
-        if pushed.card.get("digest") == digest:
+        if pushed.metadata.get("digest") == digest:
             continue
         # A model that was pushed before rows could have two texts has one.
-        before = {"text_keys": ["text"], **pushed.card}
+        before = {"text_keys": ["text"], **pushed.metadata}
         for key, what in (("task", "another task"), ("labels", "other classes"), ("text_keys", "other texts")):
-            if before.get(key) != card[key]:
+            if before.get(key) != metadata[key]:
                 note = f"version {pushed.version} has {what} than this model: it is no baseline for it"
                 events.emit(events.Note(note))
                 return None
-        return at_hand(str(pushed.path))
+        return local_copy(str(pushed.path))
     return None

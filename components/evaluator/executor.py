@@ -17,7 +17,7 @@ from tfx_bsl.tfxio import tf_example_record
 from bertline.components.baselines.judgement import lost_to
 from bertline.components.baselines.measurement import Measured, measure_baselines
 from bertline.components.evaluator.predictions.decisions import decided
-from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.evaluator.predictions.rows import EvaluationPredictions
 from bertline.components.evaluator.predictions.scores import Estimate, bootstrap, enough_draws
 from bertline.components.evaluator.predictions.scores import confusion as confusion_of
 from bertline.components.evaluator.predictions.writer import row_evaluator
@@ -36,7 +36,7 @@ from bertline.models.decisions.decision import Decision
 from bertline.models.kinds import ENCODER
 from bertline.models.tasks.base.task import Task
 from bertline.pipeline.config import EvaluationConfig
-from bertline.serving.contract import read_card
+from bertline.serving.contract import read_metadata
 
 _ROWS_AT_ONCE = 64
 """Beam would go up to a thousand, and texts of a thousand rows, padded and attended to at once, fill the memory."""
@@ -69,9 +69,9 @@ def evaluate(
       long_enough: whether the recipe has chosen the epochs.
     """
     check_metrics(task, settings, len(labels))
-    cards = {name: read_card(path) for name, path in (("candidate", model), ("baseline", baseline)) if path}
-    decisions = {name: Decision.of_card({**card, "labels": labels}) for name, card in cards.items()}
-    kind = cards["candidate"].get("kind", ENCODER)
+    metadata_of = {name: read_metadata(path) for name, path in (("candidate", model), ("baseline", baseline)) if path}
+    decisions = {name: Decision.of_metadata({**metadata, "labels": labels}) for name, metadata in metadata_of.items()}
+    kind = metadata_of["candidate"].get("kind", ENCODER)
     # One class is looked for, in what both have answered.
     positive = decisions["candidate"].positive
     decisions = {name: decision.looking_for(positive) for name, decision in decisions.items()}
@@ -83,7 +83,7 @@ def evaluate(
             _measure(pipeline, "Test", task, settings, (model, None), test, _test_output(output), labels, text_keys, alone)
     slices, classes = results_of(output, name, task)
     baseline_slices = results_of(output, "baseline", task)[0] if baseline else {}
-    rows = HeldOutRows.read(output)
+    rows = EvaluationPredictions.read(output)
     confusion = [] if task.evaluation.confusion is None else confusion_of(rows, task.evaluation.confusion).tolist()
     undefined = undefined_metrics(slices[OVERALL], task, confusion, labels, classes)
     reasons = judge(slices, baseline_slices, settings, task, undefined)
@@ -106,10 +106,10 @@ def evaluate(
         baseline=baseline,
         confusion=confusion,
         labels=list(labels),
-        positive=cards["candidate"].get("positive"),
-        positive_why=cards["candidate"].get("positive_why", ""),
+        positive=metadata_of["candidate"].get("positive"),
+        positive_why=metadata_of["candidate"].get("positive_why", ""),
         kind=kind,
-        kind_why=cards["candidate"].get("kind_why", ""),
+        kind_why=metadata_of["candidate"].get("kind_why", ""),
         decided=about.numbers,
         decided_how=about.sentences,
         per_class=classes,
@@ -186,7 +186,7 @@ def _measure(
 def _of_test(output: str, task: Task) -> dict[str, Any]:
     """The test metrics of a verdict, each with its interval."""
     measured = results_of(output, None, task)[0][OVERALL]
-    rows = HeldOutRows.read(output)
+    rows = EvaluationPredictions.read(output)
     spread = bootstrap(rows, draws=enough_draws(len(rows))) if len(rows) else {}
     metrics: Slices = {}
     for name, value in measured.items():

@@ -79,7 +79,7 @@ def _computations(
     family = families(decision)[of]
     # TFMA keeps names that begin with _ to itself; what several scores follow from is added up and looked at once.
     sums, whole = key(f"_{of}"), key(f"_{of}_whole")
-    combiner = AddRows(of, labels, sums, eval_config, decision)
+    combiner = AddExamples(of, labels, sums, eval_config, decision)
     added = metric_types.MetricComputation(keys=[sums], preprocessors=None, combiner=combiner)
     found = [
         added,
@@ -112,7 +112,7 @@ def _derived(
     return metric_types.DerivedMetricComputation(keys=keys, result=lambda metrics: of_source(metrics[source]))
 
 
-class AddRows(beam.CombineFn):
+class AddExamples(beam.CombineFn):
     """The sum of a family over all rows with a weight."""
 
     def __init__(
@@ -158,8 +158,8 @@ class AddClasses(beam.CombineFn):
 
     def add_input(self, found: np.ndarray, element: metric_types.StandardMetricInputs) -> np.ndarray:
         for label, prediction, weight in _rows(element, self._key, self._eval_config):
-            ids, shares = np.ravel(label)[:1].astype(np.int64), np.reshape(prediction, (1, -1))
-            values = [float(of(ids, shares, self._decision)[0]) for of in OF_CLASSES.values()]
+            ids, probabilities = np.ravel(label)[:1].astype(np.int64), np.reshape(prediction, (1, -1))
+            values = [float(of(ids, probabilities, self._decision)[0]) for of in OF_CLASSES.values()]
             found += float(np.max(weight)) * np.asarray([*values, 1.0])
         return found
 

@@ -1,7 +1,7 @@
 """What the evaluator decides, from numbers alone.
 
 TFMA measures (`executor.py`); the decision is one function of those numbers, so that a refusal can name the metric, the
-value, the bound and the slice, and small slices are shown but not judged.
+value, the threshold and the slice, and small slices are shown but not judged.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class Verdict:
     positive_why: str = ""
     """Why it is this one."""
     kind: str = "encoder"
-    """What the model is, as its card says: `encoder`, or a fallback that was better than the encoder that was trained."""
+    """What the model is, as its metadata says: `encoder`, or a fallback that was better than the encoder that was
+    trained."""
     kind_why: str = ""
     """Why it is a fallback."""
     decided: dict[str, float] = field(default_factory=dict)
@@ -92,7 +93,7 @@ class Verdict:
 
 
 def check_metrics(task: Task, settings: EvaluationConfig, classes: int = 0) -> None:
-    """A bound on a metric that the task does not have would never be judged: refused as early as it is known.
+    """A threshold on a metric that the task does not have would never be judged: refused as early as it is known.
 
     Args:
       classes: how many there are; 0 before they are known.
@@ -117,7 +118,7 @@ def judge(
     task: Task,
     undefined: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Every bound that is not kept, as a sentence; none means blessed.
+    """Every threshold that is not kept, as a sentence; none means blessed.
 
     A metric that is undefined on all rows meets no threshold. On a slice it is shown and not judged, like a slice that is
     too small: that a slice has one class only is no fault of the model.
@@ -127,20 +128,20 @@ def judge(
     """
     why = undefined or {}
 
-    def fails(metric: str, value: float, bound: float) -> str | None:
-        """How a value fails its bound, so that NaN does too; None if it keeps it."""
+    def fails(metric: str, value: float, threshold: float) -> str | None:
+        """How a value fails its threshold, so that NaN does too; None if it keeps it."""
         if task.evaluation.metrics[metric].better == "higher":
-            return None if value >= bound else "below"
-        return None if value <= bound else "above"
+            return None if value >= threshold else "below"
+        return None if value <= threshold else "above"
 
     reasons = []
-    for metric, bound in settings.thresholds.items():
+    for metric, threshold in settings.thresholds.items():
         value = slices[OVERALL][metric]
         if math.isnan(value):
-            reasons.append(_is_undefined(metric, bound, why))
+            reasons.append(_is_undefined(metric, threshold, why))
             continue
-        if side := fails(metric, value, bound):
-            reasons.append(f"{metric} {value:.4f} is {side} its threshold {bound:g} on {_ALL}")
+        if side := fails(metric, value, threshold):
+            reasons.append(f"{metric} {value:.4f} is {side} its threshold {threshold:g} on {_ALL}")
         if baseline and not math.isnan(before := baseline[OVERALL][metric]):
             allowed = settings.max_drop if task.evaluation.metrics[metric].better == "higher" else -settings.max_drop
             if side := fails(metric, value, before - allowed):
@@ -150,7 +151,7 @@ def judge(
                 )
     if baseline and settings.must_beat:
         reasons += _not_beaten(slices[OVERALL], baseline[OVERALL], settings, task)
-    for metric, bound in settings.slice_thresholds.items():
+    for metric, threshold in settings.slice_thresholds.items():
         judged = {
             name: values
             for name, values in slices.items()
@@ -158,20 +159,20 @@ def judge(
         }
         if math.isnan(slices[OVERALL][metric]):
             if judged and metric not in settings.thresholds:
-                reasons.append(_is_undefined(metric, bound, why))
+                reasons.append(_is_undefined(metric, threshold, why))
             continue
         for name, values in judged.items():
-            if not math.isnan(values[metric]) and (side := fails(metric, values[metric], bound)):
+            if not math.isnan(values[metric]) and (side := fails(metric, values[metric], threshold)):
                 reasons.append(
-                    f"{metric} {values[metric]:.4f} is {side} its threshold {bound:g} on {name}"
+                    f"{metric} {values[metric]:.4f} is {side} its threshold {threshold:g} on {name}"
                     f" ({values[ROWS]:.0f} examples)"
                 )
     return reasons
 
 
-def _is_undefined(metric: str, bound: float, why: Mapping[str, str]) -> str:
+def _is_undefined(metric: str, threshold: float, why: Mapping[str, str]) -> str:
     reason = why.get(metric, "its value is NaN; check the evaluation examples")
-    return f"{metric} is undefined: {reason}, or set a threshold on another metric than {metric} (now {bound:g})"
+    return f"{metric} is undefined: {reason}, or set a threshold on another metric than {metric} (now {threshold:g})"
 
 
 def _not_beaten(values: dict[str, float], before: dict[str, float], settings: EvaluationConfig, task: Task) -> list[str]:

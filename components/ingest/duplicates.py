@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from bertline.components.ingest.rows import TEST, KeptRow
+from bertline.components.ingest.rows import TEST, KeptExample
 from bertline.pipeline.config import CHOICES, TEXT_KEYS, DataConfig
 
 DUPLICATES = "data.duplicates"
-MAX_EVAL_ROWS = 5_000_000
+MAX_EVAL_EXAMPLES = 5_000_000
 """Of more evaluation examples, 16 bytes each, no duplicates are looked for."""
-MAX_LABELLED_ROWS = 1_000_000
+MAX_LABELLED_EXAMPLES = 1_000_000
 """Of more rows it is not counted which texts have different labels."""
 NO_TEXT = 0
 _NONE = np.zeros(0, np.uint64)
@@ -59,46 +59,46 @@ class Digests:
     """What one reader of raw rows has seen, or all of them together."""
 
     def __init__(self) -> None:
-        self.rows = self.eval_rows = 0  # the latter with the test examples
-        self._held_out = array("Q")
+        self.rows = self.eval_examples = 0  # the latter with the test examples
+        self._evaluation = array("Q")
         """Of each evaluation example its digest, and the hash that has said its side."""
         self._test = array("Q")
         """Digests of the test examples, which no hash can move."""
         self._labelled = array("Q")
         """Of each row with labels its digest, and a digest of them."""
 
-    def add(self, row: KeptRow, digest: int, bucket: int) -> None:
+    def add(self, row: KeptExample, digest: int, bucket: int) -> None:
         if digest == NO_TEXT:
             return
         if row.split == "eval":
-            self.eval_rows += 1
-            if self.eval_rows <= MAX_EVAL_ROWS:
-                self._held_out.extend((digest, bucket))
+            self.eval_examples += 1
+            if self.eval_examples <= MAX_EVAL_EXAMPLES:
+                self._evaluation.extend((digest, bucket))
         elif row.split == TEST:
-            self.eval_rows += 1
-            if self.eval_rows <= MAX_EVAL_ROWS:
+            self.eval_examples += 1
+            if self.eval_examples <= MAX_EVAL_EXAMPLES:
                 self._test.append(digest)
         if labels := row.labels:
             self.rows += 1
-            if self.rows <= MAX_LABELLED_ROWS:
+            if self.rows <= MAX_LABELLED_EXAMPLES:
                 label = hashlib.blake2b("\0".join(labels).encode(), digest_size=8).digest()
                 self._labelled.extend((digest, int.from_bytes(label, "big")))
 
     def merge(self, other: Digests) -> None:
         self.rows += other.rows
-        self.eval_rows += other.eval_rows
+        self.eval_examples += other.eval_examples
         # Beyond what is looked at nothing needs to be kept.
-        if self.eval_rows <= MAX_EVAL_ROWS:
-            self._held_out.extend(other._held_out)
+        if self.eval_examples <= MAX_EVAL_EXAMPLES:
+            self._evaluation.extend(other._evaluation)
             self._test.extend(other._test)
-        if self.rows <= MAX_LABELLED_ROWS:
+        if self.rows <= MAX_LABELLED_EXAMPLES:
             self._labelled.extend(other._labelled)
 
     @property
     def are_too_many(self) -> bool:
-        return self.eval_rows > MAX_EVAL_ROWS
+        return self.eval_examples > MAX_EVAL_EXAMPLES
 
-    def held_out(self, to_train: frozenset[int], to_eval: Sequence[int]) -> np.ndarray:
+    def evaluation(self, to_train: frozenset[int], to_eval: Sequence[int]) -> np.ndarray:
         """Digests of the evaluation examples, after some texts have changed sides; none where they are too many.
 
         Args:
@@ -107,7 +107,7 @@ class Digests:
         """
         if self.are_too_many:
             return _NONE
-        pairs = np.frombuffer(self._held_out, np.uint64).reshape(-1, 2)
+        pairs = np.frombuffer(self._evaluation, np.uint64).reshape(-1, 2)
         stays = ~np.isin(pairs[:, 1], np.fromiter(to_train, np.uint64))
         return np.unique(np.concatenate([pairs[stays, 0], np.fromiter(to_eval, np.uint64)]))
 
@@ -117,7 +117,7 @@ class Digests:
 
     def conflicts(self) -> int:
         """How many texts have different labels."""
-        if self.rows > MAX_LABELLED_ROWS or not self._labelled:
+        if self.rows > MAX_LABELLED_EXAMPLES or not self._labelled:
             return 0
         pairs = np.unique(np.frombuffer(self._labelled, np.uint64).reshape(-1, 2), axis=0)
         _, labels = np.unique(pairs[:, 0], return_counts=True)

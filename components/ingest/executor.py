@@ -21,7 +21,7 @@ from bertline.components.ingest.plan import MakePlan, Plan, Seen
 from bertline.components.ingest.readers.records import BadRow, Row
 from bertline.components.ingest.readers.registry import check_inputs, needed_columns, read
 from bertline.components.ingest.report import MAX_QUARANTINED, Tally, judge, quarantine_lines
-from bertline.components.ingest.rows import Features, KeptRow, sort_row
+from bertline.components.ingest.rows import Features, KeptExample, sort_example
 from bertline.components.ingest.shards import write_shard
 from bertline.components.ingest.spill import ORDER_BYTES, Spill
 from bertline.pipeline.config import DataConfig, LabelKind
@@ -60,13 +60,15 @@ class ReadFile(beam.DoFn):
         index, file = numbered
         tally, seen, quarantined, spill = Tally(), Seen(), 0, Spill(self._spill_folder)
         for row in read(file, self._data, self._columns):
-            result = row if isinstance(row, BadRow) else sort_row(row, self._data, file.split, self._slices, self._label)
+            result = (
+                row if isinstance(row, BadRow) else sort_example(row, self._data, file.split, self._slices, self._label)
+            )
             tally.add(row, result)
             if isinstance(result, BadRow):
                 quarantined += 1
                 if quarantined <= MAX_QUARANTINED:
                     yield beam.pvalue.TaggedOutput(self.BAD_ROWS, result)
-            elif isinstance(result, KeptRow):
+            elif isinstance(result, KeptExample):
                 # A hash of file and line: the order is shuffled, and equal input gives equal files.
                 order = hashlib.sha256(f"{index}:{row.line}".encode()).digest()[:ORDER_BYTES]
                 shard = int.from_bytes(order[-4:], "big") % self._shards

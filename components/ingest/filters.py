@@ -1,4 +1,5 @@
-"""Training rows that are left out because of their length. Held-out rows are all kept, so that the measure stays honest."""
+"""Training rows that are left out because of their length. Evaluation examples are all kept, so that the measure stays
+honest."""
 
 from __future__ import annotations
 

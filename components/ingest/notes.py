@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bertline.components.ingest.duplicates import DUPLICATES, MAX_EVAL_ROWS
+from bertline.components.ingest.duplicates import DUPLICATES, MAX_EVAL_EXAMPLES
 from bertline.components.ingest.rows import TEST
-from bertline.components.ingest.strata import LEAST_TEXTS
+from bertline.components.ingest.strata import MIN_TEXTS
 from bertline.pipeline.config import LabelKind
 
 FEW = 10
@@ -20,7 +20,7 @@ def notes(report: Mapping[str, Any], label: LabelKind) -> Iterator[str]:
     if rare := report["rare"]:
         have = "class has" if len(rare) == 1 else "classes have"
         yield (
-            f"{len(rare):,} {have} fewer than {LEAST_TEXTS} different texts, too few to be split, and"
+            f"{len(rare):,} {have} fewer than {MIN_TEXTS} different texts, too few to be split, and"
             f" {'is' if len(rare) == 1 else 'are'} in training only: {_listed(rare)}. No metric measures"
             f" {'it' if len(rare) == 1 else 'them'}."
         )
@@ -53,7 +53,7 @@ def notes(report: Mapping[str, Any], label: LabelKind) -> Iterator[str]:
         what, _, decided = kind.partition("; ")
         yield f"{found['times']:,} {what} ({decided}), the first of them: {'; '.join(found['first'][:_FEW_REMARKS])}."
     if report["duplicates_skipped"]:
-        yield f"Duplicates were not removed, as there are over {MAX_EVAL_ROWS:,} evaluation examples."
+        yield f"Duplicates were not removed, as there are over {MAX_EVAL_EXAMPLES:,} evaluation examples."
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from bertline.components.ingest.duplicates import Digests, digest_of, looks_for_duplicates
 from bertline.components.ingest.readers.records import Row
-from bertline.components.ingest.rows import TEST, KeptRow, hash_of, split_key
+from bertline.components.ingest.rows import TEST, KeptExample, hash_of, split_key
 from bertline.components.ingest.strata import Moves, Strata
 from bertline.pipeline.config import DataConfig, LabelKind
 
@@ -33,7 +33,7 @@ class Seen:
     strata: Strata = field(default_factory=Strata)
     digests: Digests = field(default_factory=Digests)
 
-    def add(self, row: Row, kept: KeptRow, data: DataConfig, label: LabelKind, lists: Sequence[str]) -> tuple[int, int]:
+    def add(self, row: Row, kept: KeptExample, data: DataConfig, label: LabelKind, lists: Sequence[str]) -> tuple[int, int]:
         """Takes note of a row; returns the hash that has said its side, and the digest of its text."""
         stratified = is_stratified(data, label) and kept.split != TEST
         compared = looks_for_duplicates(data, lists)
@@ -52,7 +52,7 @@ class Seen:
 
 class Plan(NamedTuple):
     moves: Moves
-    held_out: np.ndarray
+    evaluation: np.ndarray
     """[digests] uint64, sorted: texts of evaluation and test examples, which no training example may have."""
     conflicts: int
     """Texts that have different labels."""
@@ -65,10 +65,10 @@ class Plan(NamedTuple):
     def of(cls, seen: Seen, fraction: float) -> Plan:
         moves = seen.strata.moves(fraction)
         digests = seen.digests
-        held_out = digests.held_out(moves.to_train, list(moves.to_eval.values()))
+        evaluation = digests.evaluation(moves.to_train, list(moves.to_eval.values()))
         in_test = digests.in_test()
-        tested = len(np.intersect1d(held_out, in_test))
-        return cls(moves, np.union1d(held_out, in_test), digests.conflicts(), digests.are_too_many, tested)
+        tested = len(np.intersect1d(evaluation, in_test))
+        return cls(moves, np.union1d(evaluation, in_test), digests.conflicts(), digests.are_too_many, tested)
 
 
 class MakePlan(beam.CombineFn):

@@ -1,4 +1,4 @@
-"""Counts what became of the rows, and judges whether the line may go on."""
+"""Counts what became of the rows, and judges whether the pipeline may go on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bertline.components.ingest.files import InputFile
 from bertline.components.ingest.filters import EXCLUDE, LeftOut
 from bertline.components.ingest.plan import Plan
 from bertline.components.ingest.readers.records import UNREADABLE, BadRow, Row
-from bertline.components.ingest.rows import ALL_SPLITS, SPLITS, TEST, KeptRow
+from bertline.components.ingest.rows import ALL_SPLITS, SPLITS, TEST, KeptExample
 from bertline.pipeline.config import DataConfig, LabelKind
 from bertline.pipeline.core.errors import BertlineError
 
@@ -51,7 +51,7 @@ class Tally:
     unreadable: list[str] = field(default_factory=list)
     """Why reading broke off in a file, one sentence a file."""
 
-    def add(self, row: Row | BadRow, result: KeptRow | BadRow | LeftOut) -> None:
+    def add(self, row: Row | BadRow, result: KeptExample | BadRow | LeftOut) -> None:
         self.rows += 1
         if isinstance(result, LeftOut):
             self.left_out[result.setting] += 1

@@ -49,7 +49,7 @@ so that no step reads it but the Evaluator."""
 ALL_SPLITS = (*SPLITS, TEST)
 
 
-class KeptRow(NamedTuple):
+class KeptExample(NamedTuple):
     split: str
     features: Features
     """`text` (and `text_2`, `choices`), `label`, `words`, the slice columns and lists; what is missing has no key. Where
@@ -157,9 +157,9 @@ def _single(value: str | None) -> str | None:
     return values[0] if values and len(values) == 1 else None
 
 
-def sort_row(
+def sort_example(
     row: Row, data: DataConfig, file_split: str | None, slices: Sequence[str], label: LabelKind = "class"
-) -> KeptRow | BadRow | LeftOut:
+) -> KeptExample | BadRow | LeftOut:
     """What becomes of a row."""
     if row.left_out:
         return LeftOut(row.left_out)
@@ -226,4 +226,4 @@ def sort_row(
     for name in slices:
         if (sliced := row.values.get(name)) is not None:
             features[name] = sliced
-    return KeptRow(split, features, tuple(lacking[name] for name in absent), writes=label == "text")
+    return KeptExample(split, features, tuple(lacking[name] for name in absent), writes=label == "text")

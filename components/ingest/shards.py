@@ -67,10 +67,10 @@ def _moves(row: Spilled, split: str, side: str, data: DataConfig, label: LabelKi
 
 
 def _without_duplicates(rows: list[Spilled], plan: Plan, label: LabelKind, tally: Tally) -> list[Spilled]:
-    if not len(plan.held_out):
+    if not len(plan.evaluation):
         return rows
     digests = np.fromiter((row.digest for row in rows), np.uint64, len(rows))
-    is_repeated = np.isin(digests, plan.held_out) & (digests != NO_TEXT)
+    is_repeated = np.isin(digests, plan.evaluation) & (digests != NO_TEXT)
     for at in np.flatnonzero(is_repeated):
         example = rows[at].example
         tally.leave_out_duplicate(_labels(tf.train.Example.FromString(example).features.feature, label), example)
@@ -78,7 +78,7 @@ def _without_duplicates(rows: list[Spilled], plan: Plan, label: LabelKind, tally
 
 
 def _labels(features: tf.train.Features, label: LabelKind) -> Sequence[str]:
-    """The classes of a row, as `KeptRow.labels` has them."""
+    """The classes of a row, as `KeptExample.labels` has them."""
     if label == "text":
         return ()
     return [name.decode() for name in features["label"].bytes_list.value]

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 TOLERANCE = 0.1
 """How far, relative to the wanted number, the evaluation examples of a class may be off before rows change sides."""
-LEAST_TEXTS = 3
+MIN_TEXTS = 3
 """A class with fewer different texts is not split: two are the least to learn from, and one is left to evaluate."""
 CANDIDATES = 64
 """Texts of a class on either side that may change it: for 64 to be too few, chance would have to be off by over five
@@ -81,9 +81,9 @@ class Nearest:
 
 
 @dataclass
-class ClassRows:
+class ClassExamples:
     rows: int = 0
-    held_out: int = 0
+    evaluation: int = 0
     train: Nearest = field(default_factory=lambda: Nearest(below=False))
     eval: Nearest = field(default_factory=lambda: Nearest(below=True))
 
@@ -114,7 +114,7 @@ class Strata:
     """What one reader of raw rows has seen of each class, or all of them together."""
 
     def __init__(self) -> None:
-        self._classes: dict[str, ClassRows] = {}
+        self._classes: dict[str, ClassExamples] = {}
 
     def add(self, labels: Iterable[str], split: str, bucket: int, digest: int) -> None:
         """Args: bucket: the hash that has said the side."""
@@ -122,20 +122,20 @@ class Strata:
         for name in names:
             if found := self._class(name):
                 found.rows += 1
-                found.held_out += split == "eval"
+                found.evaluation += split == "eval"
                 (found.eval if split == "eval" else found.train).add(bucket, Candidate(1, names, digest))
 
     def merge(self, other: Strata) -> None:
         for name, theirs in other._classes.items():
             if found := self._class(name):
                 found.rows += theirs.rows
-                found.held_out += theirs.held_out
+                found.evaluation += theirs.evaluation
                 found.train.merge(theirs.train)
                 found.eval.merge(theirs.eval)
 
-    def _class(self, name: str) -> ClassRows | None:
+    def _class(self, name: str) -> ClassExamples | None:
         if name not in self._classes and len(self._classes) <= MAX_CLASSES:
-            self._classes[name] = ClassRows()
+            self._classes[name] = ClassExamples()
         return self._classes.get(name)
 
     def moves(self, fraction: float) -> Moves:
@@ -144,7 +144,7 @@ class Strata:
         for each in classes.values():
             each.train.trim()
             each.eval.trim()
-        held_out = {name: each.held_out for name, each in classes.items()}
+        evaluation = {name: each.evaluation for name, each in classes.items()}
         to_train: set[int] = set()
         to_eval: dict[int, int] = {}
         settled: set[int] = set()
@@ -156,40 +156,40 @@ class Strata:
                 rare.append(name)
                 settled.update(each.train.kept)
             for bucket in each.eval.ordered():
-                if held_out[name] > most and bucket not in settled:
+                if evaluation[name] > most and bucket not in settled:
                     to_train.add(bucket)
                     for label in each.eval.kept[bucket].labels:
-                        held_out[label] -= each.eval.kept[bucket].rows
+                        evaluation[label] -= each.eval.kept[bucket].rows
             settled.update(to_train)
             for bucket in each.train.ordered():
                 found = each.train.kept[bucket]
-                leaves_some = all(classes[label].rows - held_out[label] > found.rows for label in found.labels)
-                if held_out[name] < least and leaves_some and bucket not in settled:
+                leaves_some = all(classes[label].rows - evaluation[label] > found.rows for label in found.labels)
+                if evaluation[name] < least and leaves_some and bucket not in settled:
                     to_eval[bucket] = found.digest
                     for label in found.labels:
-                        held_out[label] += found.rows
+                        evaluation[label] += found.rows
             settled.update(to_eval)
         for each in classes.values():
             _leave_some(each, to_train, to_eval)
         return Moves(frozenset(to_train), to_eval, tuple(sorted(rare)))
 
 
-def _leave_some(found: ClassRows, to_train: set[int], to_eval: dict[int, int]) -> None:
+def _leave_some(found: ClassExamples, to_train: set[int], to_eval: dict[int, int]) -> None:
     """Rows of one text with different labels change sides together: what was moved for one class must not take the last
     training rows of another."""
-    train, held_out = found.train.ordered(), found.eval.ordered()
-    if found.texts is None or set(train) - set(to_eval) or set(held_out) & to_train:
+    train, evaluation = found.train.ordered(), found.eval.ordered()
+    if found.texts is None or set(train) - set(to_eval) or set(evaluation) & to_train:
         return
     for bucket in train[-1:]:
         del to_eval[bucket]
     if not train:
-        to_train.update(held_out[:1])
+        to_train.update(evaluation[:1])
 
 
-def _wanted(found: ClassRows, fraction: float) -> tuple[int, int]:
+def _wanted(found: ClassExamples, fraction: float) -> tuple[int, int]:
     """The least and the most evaluation examples of a class; none of one that is too rare to be split."""
     texts = found.texts
-    if texts is not None and texts < LEAST_TEXTS:
+    if texts is not None and texts < MIN_TEXTS:
         return 0, 0
     wanted = fraction * found.rows
     nearest = max(1, math.floor(wanted + 0.5))  # of few rows, no whole number may be within the tolerance

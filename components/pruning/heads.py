@@ -1,4 +1,4 @@
-"""The heads of a pushed model: what each is worth on held-out rows, and the model without some of them.
+"""The heads of a pushed model: what each is worth on evaluation examples, and the model without some of them.
 
     heads = PushedHeads("workspace/models/reviews/1", records)
     importance = heads.importance("gradient")
@@ -45,17 +45,17 @@ from bertline.models.tasks.base.task import Tensors, as_learned, expanded, get_t
 from bertline.pipeline.config import nearest, task_names
 from bertline.pipeline.config.renamed import current_section
 from bertline.pipeline.core.errors import BertlineError
-from bertline.serving.contract import read_card
+from bertline.serving.contract import read_metadata
 from bertline.serving.embedded.errors import RequestError
 from bertline.serving.export.exporter import export_whole
 from bertline.serving.export.samples import Row
 
 By = Literal["gradient", "ablation"]
-SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+FRACTIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _ROWS_AT_ONCE = 32
 _PARSED_AT_ONCE = 1024
 _OF_A_PUSH = ("digest", "version", "mlflow_run_id")
-"""What a card says of the push of one model, and not of another made from it."""
+"""What metadata says of the push of one model, and not of another made from it."""
 
 
 class Point(NamedTuple):
@@ -68,11 +68,11 @@ class Point(NamedTuple):
 
 
 class PushedHeads:
-    """The heads of a model that the line has exported, and rows that tell what each is worth.
+    """The heads of a model that the pipeline has exported, and rows that tell what each is worth.
 
     Args:
-      folder: of the SavedModel, with its card.
-      records: held-out rows: serialized Examples, as Ingest writes them.
+      folder: of the SavedModel, with its metadata.
+      records: evaluation examples: serialized Examples, as Ingest writes them.
     """
 
     def __init__(self, folder: str | Path, records: Sequence[bytes]) -> None:
@@ -137,18 +137,18 @@ class PushedHeads:
         self,
         importance: np.ndarray,
         metric: str | None = None,
-        shares: Sequence[float] = SHARES,
+        fractions: Sequence[float] = FRACTIONS,
         progress: Progress = no_progress,
     ) -> list[Point]:
         """The metric with smaller and larger shares of the heads, the least important masked first."""
         name = self.metric(metric)
         found = []
-        for done, share in enumerate(shares, 1):
-            keep = min(self.count, max(1, round(share * self.count)))
+        for done, fraction in enumerate(fractions, 1):
+            keep = min(self.count, max(1, round(fraction * self.count)))
             lost = self._without(importance, keep)
             left = int(mask_without(self.size, lost).sum())
             found.append(Point(left / self.count, left, self.metrics(lost)[name]))
-            progress(done, len(shares))
+            progress(done, len(fractions))
         return found
 
     def export(self, lost: Heads, out: str | Path) -> Path:
@@ -168,9 +168,9 @@ class PushedHeads:
                 self.context,
                 smaller,
                 str(partial),
-                self._card(smaller),
+                self._metadata(smaller),
                 rows=self._sample_rows(),
-                name=str(read_card(self.folder).get("pipeline", "model")),
+                name=str(read_metadata(self.folder).get("pipeline", "model")),
                 vocab_path=str(self.folder / "assets" / "vocab.txt"),
             )
             partial.rename(out)
@@ -181,12 +181,12 @@ class PushedHeads:
     def _without(self, importance: np.ndarray, keep: int) -> Heads:
         return least_important(importance, keep, shared=self.size.shared_layers)
 
-    def _card(self, smaller: Any) -> dict[str, Any]:
-        before = read_card(self.folder)
+    def _metadata(self, smaller: Any) -> dict[str, Any]:
+        before = read_metadata(self.folder)
         kept = {name: value for name, value in before.items() if name not in _OF_A_PUSH}
         size = find_encoder(smaller).size
         pruned = {"digest": line_digest(self.folder), "heads": int(present(size).sum()), "of": size.layers * size.heads}
-        # What is not said on an older card was the default then, and is what the model was rebuilt by.
+        # What is not said in older metadata was the default then, and is what the model was rebuilt by.
         text = {"lowercase": True, "strip_accents": None, **current_section("text", kept.get("text", {}))}
         return {**kept, "text": text, "pruned": pruned}
 
@@ -233,9 +233,9 @@ class PushedHeads:
 
 def check_prunable(folder: Path) -> None:
     """Refuses a model of which no heads can be removed, before anything is loaded."""
-    card = read_card(folder)
-    need_encoder(folder, card, "so there are no heads to remove")
-    task = card.get("task")
+    metadata = read_metadata(folder)
+    need_encoder(folder, metadata, "so there are no heads to remove")
+    task = metadata.get("task")
     if task in task_names() and get_task(task).model.make_encoder:
         raise BertlineError(
             f"{folder}: its task is {task}, with an encoder and a decoder; only heads of BERT's encoder can be removed."
@@ -243,9 +243,9 @@ def check_prunable(folder: Path) -> None:
 
 
 def line_digest(folder: Path) -> str:
-    """The digest of the model that the line has made: of one that was pruned, that of the first one."""
-    card: Mapping[str, Any] = read_card(folder)
-    return card.get("pruned", {}).get("digest") or card.get("digest") or model_digest(folder)
+    """The digest of the model that the pipeline has made: of one that was pruned, that of the first one."""
+    metadata: Mapping[str, Any] = read_metadata(folder)
+    return metadata.get("pruned", {}).get("digest") or metadata.get("digest") or model_digest(folder)
 
 
 def _plain(value: Any) -> bytes | list[bytes]:

@@ -1,4 +1,4 @@
-"""Pictures of heads: what each is worth, and what a model is worth with fewer of them."""
+"""Plots of heads: what each is worth, and what a model is worth with fewer of them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 
 from bertline.components.reports.plots import new_figure
 
-_MOST_NUMBERS = 300
+_MAX_NUMBERS = 300
 """Cells that have a number in them: of more, nobody reads them."""
 
 
-def pictures(report: Mapping[str, Any]) -> dict[str, Figure]:
+def draw_plots(report: Mapping[str, Any]) -> dict[str, Figure]:
     """By the names of their files; of a report of `bertline prune`, as JSON has it."""
     return {"head_importance.png": head_importance(report), "heads_kept.png": heads_kept(report)}
 
@@ -30,7 +30,7 @@ def head_importance(report: Mapping[str, Any]) -> Figure:
         low, high = np.nanmin(values), np.nanmax(values)
         for (layer, head), value in np.ndenumerate(values):
             is_dark = value > (low + high) / 2
-            if values.size <= _MOST_NUMBERS and not np.isnan(value):
+            if values.size <= _MAX_NUMBERS and not np.isnan(value):
                 colour = "white" if is_dark else "black"
                 axes.text(head, layer, f"{value:.2g}", ha="center", va="center", fontsize=7, color=colour)
             if head in report["lost"].get(str(layer), ()):
@@ -52,8 +52,8 @@ def heads_kept(report: Mapping[str, Any]) -> Figure:
     figure = new_figure(6.5, 4.5)
     axes = figure.add_subplot()
     points = report["curve"]
-    shares, values = (np.asarray([point[name] for point in points], float) for name in ("keep", "value"))
-    axes.plot(shares, values, "o-", color="tab:blue")
+    fractions, values = (np.asarray([point[name] for point in points], float) for name in ("keep", "value"))
+    axes.plot(fractions, values, "o-", color="tab:blue")
     axes.axhline(values[-1], color="tab:gray", linestyle=":", linewidth=1)
     if report["heads_after"]:
         axes.axvline(report["heads_after"] / report["heads_before"], color="tab:red", linestyle=":", linewidth=1)

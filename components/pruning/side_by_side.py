@@ -20,7 +20,7 @@ from bertline.components.evaluator.predictions.scores import Spread, bootstrap
 from bertline.models.adapters.head_importance import Progress, no_progress
 from bertline.models.decisions.decision import Decision
 from bertline.models.tasks.base.task import Task
-from bertline.serving.contract import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, folder_bytes, read_card
+from bertline.serving.contract import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, folder_bytes, read_metadata
 
 _ROWS_AT_ONCE = 32
 
@@ -55,7 +55,7 @@ def side_by_side(
 
     Args:
       task: as it is learned; its metrics are measured.
-      records: held-out rows: serialized Examples, as Ingest writes them.
+      records: evaluation examples: serialized Examples, as Ingest writes them.
       rounds: how often they are asked everything; more make the speed surer.
     """
     folders = (Path(one), Path(other))
@@ -78,7 +78,7 @@ def side_by_side(
                 answers[which].append({**given, **{name: value.numpy() for name, value in targets.items()}})
         progress(turn + 1, rounds * len(batches))
     speeds = rounds * len(records) / seconds
-    decisions = [Decision.of_card(read_card(folder)) for folder in folders]
+    decisions = [Decision.of_metadata(read_metadata(folder)) for folder in folders]
     rows = [asked_rows(task, labels, found, decision) for found, decision in zip(answers, decisions, strict=True)]
     return SideBySide(
         parameters=(parameters_of(folders[0]), parameters_of(folders[1])),

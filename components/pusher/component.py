@@ -10,7 +10,7 @@ from tfx.types.standard_artifacts import Model, ModelBlessing, PushedModel
 from tfx.utils.path_utils import serving_model_path
 
 from bertline.components.pusher.executor import RUN_VARIABLE, publish
-from bertline.serving.contract import read_card
+from bertline.serving.contract import read_metadata
 
 
 @component
@@ -29,7 +29,7 @@ def Publish(
       model: the Trainer's model.
       pushed_model: says in its properties whether, where and as which version the model was pushed.
       destination: folder that a server watches.
-      card: JSON object that is written into the version.
+      metadata: JSON object that is written into the version.
       code: fingerprint of the sources, so that a change of code is not answered from the cache.
       blessing: the Evaluator's verdict; without one every model is pushed.
       served: that of ServeCheck, likewise.
@@ -40,7 +40,7 @@ def Publish(
     model_path = serving_model_path(model.uri)
     run = os.environ.get(RUN_VARIABLE)
     by = {"mlflow_run_id": run} if run else {}
-    pushed = publish(model_path, destination, {**read_card(model_path), **json.loads(card), **by})
+    pushed = publish(model_path, destination, {**read_metadata(model_path), **json.loads(card), **by})
     pushed_model.set_int_custom_property("pushed", int(not pushed.withdrawn))
     if pushed.withdrawn:
         pushed_model.set_int_custom_property("withdrawn", pushed.version)
@@ -49,4 +49,4 @@ def Publish(
     pushed_model.set_int_custom_property("fresh", int(pushed.fresh))
     pushed_model.set_string_custom_property("pushed_version", str(pushed.version))
     pushed_model.set_string_custom_property("pushed_destination", str(pushed.path))
-    pushed_model.set_string_custom_property("digest", pushed.card["digest"])
+    pushed_model.set_string_custom_property("digest", pushed.metadata["digest"])

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bertline.pipeline.core.storage import AnyPath, at, is_remote, reaching, send
-from bertline.serving.contract import WITHDRAWN, write_card
+from bertline.serving.contract import WITHDRAWN, write_metadata
 
 _LOCK = ".bertline-lock"
 _LAST = ".bertline-last"  # the highest number ever given: a version that was removed does not free its number
@@ -52,24 +52,24 @@ class Folder:
         """Children whose name is a number, after a prefix; servers read `00000123` as 123."""
         return _numbered(self.path, prefix) if self.path.is_dir() else []
 
-    def put(self, model_dir: Path, card: dict[str, Any]) -> tuple[int, Path, dict[str, Any]]:
-        """Copies a model under the next number; its card says which."""
+    def put(self, model_dir: Path, metadata: dict[str, Any]) -> tuple[int, Path, dict[str, Any]]:
+        """Copies a model under the next number; its metadata says which."""
         incoming = self.path / f"{_INCOMING}{uuid.uuid4().hex}"
         try:
             shutil.copytree(model_dir, incoming)
-            put = self._take_number(incoming, card)
+            put = self._take_number(incoming, metadata)
         except BaseException:
             shutil.rmtree(incoming, ignore_errors=True)
             raise
         self.sync()
         return put
 
-    def _take_number(self, incoming: Path, card: dict[str, Any]) -> tuple[int, Path, dict[str, Any]]:
+    def _take_number(self, incoming: Path, metadata: dict[str, Any]) -> tuple[int, Path, dict[str, Any]]:
         while True:
             version = max(self._last_number(), _highest(self)) + 1
             target = self.path / str(version)
-            numbered_card = {**card, "version": version}
-            write_card(incoming, numbered_card)
+            numbered_metadata = {**metadata, "version": version}
+            write_metadata(incoming, numbered_metadata)
             for path in (*incoming.rglob("*"), incoming):
                 _sync(path)
             try:
@@ -80,7 +80,7 @@ class Folder:
                 # A pusher that does not know our lock was quicker: the next number is free.
             else:
                 (self.path / _LAST).write_text(f"{version}\n")
-                return version, target, numbered_card
+                return version, target, numbered_metadata
 
     def _last_number(self) -> int:
         try:
@@ -112,15 +112,15 @@ class Bucket:
             found = _numbered(self.path, prefix) if self.path.is_dir() else []
             return [(number, path) for number, path in found if (path / _MODEL).is_file()]
 
-    def put(self, model_dir: Path, card: dict[str, Any]) -> tuple[int, AnyPath, dict[str, Any]]:
+    def put(self, model_dir: Path, metadata: dict[str, Any]) -> tuple[int, AnyPath, dict[str, Any]]:
         version = self._claim()
-        target, numbered_card = self.path / str(version), {**card, "version": version}
+        target, numbered_metadata = self.path / str(version), {**metadata, "version": version}
         with tempfile.TemporaryDirectory() as folder:
             staged = Path(folder) / "model"
             shutil.copytree(model_dir, staged)
-            write_card(staged, numbered_card)
+            write_metadata(staged, numbered_metadata)
             send(staged, str(target), last=_MODEL)
-        return version, target, numbered_card
+        return version, target, numbered_metadata
 
     def _claim(self) -> int:
         claims = self.path / _CLAIMS

@@ -17,7 +17,7 @@ from typing import Any
 from bertline.components.pusher.destinations import Bucket, Folder, destination_at
 from bertline.pipeline.core.errors import BertlineError
 from bertline.pipeline.core.storage import AnyPath, at
-from bertline.serving.contract import CARD, WITHDRAWN, read_card
+from bertline.serving.contract import METADATA_FILE, WITHDRAWN, read_metadata
 
 RUN_VARIABLE = "BERTLINE_MLFLOW_RUN"
 """Names the MLflow run to the Pusher. A parameter of the step would be part of its cache key, and no two runs are alike."""
@@ -29,7 +29,7 @@ class Pushed:
 
     version: int
     path: AnyPath
-    card: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
     """What the version says of itself; empty when somebody else put it there."""
     fresh: bool = False
     """Whether this very call of `publish` has put it there."""
@@ -49,7 +49,7 @@ class Rollback:
 
 @contextlib.contextmanager
 def pushed_by(run_id: str | None) -> Iterator[None]:
-    """What is pushed inside has this MLflow run on its card; without one, what stands outside goes on."""
+    """What is pushed inside has this MLflow run in its metadata; without one, what stands outside goes on."""
     before = os.environ.get(RUN_VARIABLE)
     if run_id:
         os.environ[RUN_VARIABLE] = run_id
@@ -62,12 +62,12 @@ def pushed_by(run_id: str | None) -> Iterator[None]:
 
 
 def model_digest(model_dir: str | AnyPath) -> str:
-    """SHA-256 of the names and bytes of all files of a model, our own card left out."""
+    """SHA-256 of the names and bytes of all files of a model, our own metadata left out."""
     root = at(model_dir)
     files = sorted(
         (path.relative_to(root).as_posix(), path)
         for path in root.rglob("*")
-        if path.is_file() and path.relative_to(root).as_posix() != CARD.as_posix()
+        if path.is_file() and path.relative_to(root).as_posix() != METADATA_FILE.as_posix()
     )
     digest = hashlib.sha256()
     for name, path in files:
@@ -80,7 +80,7 @@ def model_digest(model_dir: str | AnyPath) -> str:
     return digest.hexdigest()
 
 
-def publish(model_dir: str | Path, destination: str | AnyPath, card: Mapping[str, Any]) -> Pushed:
+def publish(model_dir: str | Path, destination: str | AnyPath, metadata: Mapping[str, Any]) -> Pushed:
     """Puts a model into `destination` under the next number, once.
 
     A model that stands there already, byte for byte, keeps its number; one that was withdrawn stays so, for a run that is
@@ -90,7 +90,7 @@ def publish(model_dir: str | Path, destination: str | AnyPath, card: Mapping[str
     Args:
       model_dir: folder of the SavedModel.
       destination: folder that a server watches, here or in a bucket; made when it is missing.
-      card: what to write into the version's `assets.extra/bertline.json`, beside its digest and number.
+      metadata: what to write into the version's `assets.extra/bertline.json`, beside its digest and number.
     """
     model_dir, folder = Path(model_dir), destination_at(destination)
     if not (model_dir / "saved_model.pb").is_file():
@@ -101,7 +101,7 @@ def publish(model_dir: str | Path, destination: str | AnyPath, card: Mapping[str
     try:
         with folder.alone():
             found = _find(digest, pushed_versions(destination)) or _find(digest, withdrawn_versions(destination))
-            return found or _fresh(*folder.put(model_dir, {**card, "digest": digest}))
+            return found or _fresh(*folder.put(model_dir, {**metadata, "digest": digest}))
     except OSError as error:
         raise BertlineError(
             f"{destination}: the model was not pushed, and the versions there are as before: {error}."
@@ -109,8 +109,8 @@ def publish(model_dir: str | Path, destination: str | AnyPath, card: Mapping[str
         ) from error
 
 
-def _fresh(version: int, path: AnyPath, card: Mapping[str, Any]) -> Pushed:
-    return Pushed(version, path, card, fresh=True)
+def _fresh(version: int, path: AnyPath, metadata: Mapping[str, Any]) -> Pushed:
+    return Pushed(version, path, metadata, fresh=True)
 
 
 def pushed_versions(destination: str | AnyPath) -> list[Pushed]:
@@ -125,7 +125,9 @@ def withdrawn_versions(destination: str | AnyPath) -> list[Pushed]:
 
 def _versions(destination: str | AnyPath, prefix: str = "") -> list[Pushed]:
     numbered = destination_at(destination).numbered(prefix)
-    found = [Pushed(number, path, read_card(path), withdrawn=bool(prefix)) for number, path in numbered if path.is_dir()]
+    found = [
+        Pushed(number, path, read_metadata(path), withdrawn=bool(prefix)) for number, path in numbered if path.is_dir()
+    ]
     return sorted(found, key=lambda pushed: pushed.version)
 
 
@@ -184,6 +186,6 @@ def latest(destination: str | AnyPath) -> Pushed | None:
 def _find(digest: str, versions: list[Pushed]) -> Pushed | None:
     for pushed in reversed(versions):
         # The files are read again: a version that was damaged since does not count as pushed.
-        if pushed.card.get("digest") == digest and model_digest(pushed.path) == digest:
+        if pushed.metadata.get("digest") == digest and model_digest(pushed.path) == digest:
             return pushed
     return None

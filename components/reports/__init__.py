@@ -5,8 +5,8 @@
     data.py          the rows of a run: splits, labels, lengths, anomalies; data_page.py shows them
     results.py       what the Evaluator found, with intervals; results_page.py shows it
     cards.py         what is read first: the verdict, and the metrics that it hangs on
-    charts.py        slices, classes, labels and baselines as tables whose rows end in a picture
-    drawing.py       where bars, whiskers and ticks stand in a picture
+    charts.py        slices, classes, labels and baselines as tables whose rows end in a plot
+    drawing.py       where bars, whiskers and ticks stand in a plot
     words.py         numbers in words
 
 Nothing here needs TensorFlow.

@@ -10,7 +10,7 @@ from bertline.components.reports.charts import score_chart
 from bertline.components.reports.results import Results, Score
 from bertline.components.reports.words import interval, measured, shown
 
-_MOST_METRICS = 3
+_MAX_METRICS = 3
 _INTERVAL = re.compile(r"\[([^\[\], ]+), ([^\[\], ]+)\]")
 
 
@@ -74,7 +74,7 @@ def metric_cards(results: Results, changes: Mapping[str, Any] | None = None) -> 
       changes: of metrics against the model that was pushed before, as `results_view` has them.
     """
     asked = [score for score in results.scores if score.bound is not None] or list(results.scores[:1])
-    return [_metric_card(score, results, (changes or {}).get(score.metric)) for score in asked[:_MOST_METRICS]]
+    return [_metric_card(score, results, (changes or {}).get(score.metric)) for score in asked[:_MAX_METRICS]]
 
 
 def _metric_card(score: Score, results: Results, change: Mapping[str, str] | None) -> dict[str, Any]:

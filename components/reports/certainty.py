@@ -10,7 +10,7 @@ import numpy as np
 
 from bertline.components.evaluator.predictions.curves import calibration
 from bertline.components.evaluator.predictions.decisions import Examples, coverage_curve
-from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.evaluator.predictions.rows import EvaluationPredictions
 from bertline.components.reports.drawing import Scale
 from bertline.pipeline.config import Frozen
 
@@ -33,7 +33,7 @@ class Certainty(Frozen):
     """Of the confidence that `evaluation.abstain` has chosen."""
 
     @classmethod
-    def of(cls, rows: HeldOutRows) -> Certainty | None:
+    def of(cls, rows: EvaluationPredictions) -> Certainty | None:
         """None of a task that gives no probabilities of classes."""
         examples = Examples.of(rows)
         if examples is None:

@@ -1,6 +1,6 @@
-"""Charts as tables: a row has a name, its numbers and a picture of them, and all pictures of a chart share one axis.
+"""Charts as tables: a row has a name, its numbers and a plot of them, and all plots of a chart share one axis.
 
-Places are percents of a picture's width, so that it is as wide as there is room while its dots stay round and its text
+Places are percents of a plot's width, so that it is as wide as there is room while its dots stay round and its text
 readable; `charts.html` writes them down. The first rows are seen, and the rest is folded.
 """
 
@@ -17,7 +17,7 @@ from bertline.components.reports.words import interval, measured, shown
 SEEN = 10
 """Rows that stand unfolded."""
 _FULL = 100
-_MOST_SLICES, _MOST_CLASSES = 100, 200  # that a page shows, the largest ones
+_MAX_SLICES, _MAX_CLASSES = 100, 200  # that a page shows, the largest ones
 Found = TypeVar("Found")
 
 
@@ -26,7 +26,7 @@ def chart(
     rows: Sequence[Mapping[str, Any]],
     lines: Iterable[tuple[str, float | None]] = (),
     *,
-    as_share: bool = False,
+    as_fraction: bool = False,
 ) -> dict[str, Any]:
     """Rows with an axis for them.
 
@@ -34,7 +34,7 @@ def chart(
       lines: kind and value of each line that goes through all rows, as `threshold`; None is not drawn.
     """
     return {
-        "ticks": percents(scale, as_share=as_share),
+        "ticks": percents(scale, as_fraction=as_fraction),
         "lines": [
             {"kind": kind, "x": scale.place(value, _FULL)}
             for kind, value in lines
@@ -108,7 +108,7 @@ def baseline_chart(results: Results) -> dict[str, Any] | None:
 
 def slice_charts(results: Results) -> Iterator[dict[str, Any]]:
     """One a metric, those with a threshold first, each on a scale of its own; the worst slices first."""
-    slices = largest(results.slices, [part.rows for part in results.slices], _MOST_SLICES)
+    slices = largest(results.slices, [part.rows for part in results.slices], _MAX_SLICES)
     for overall in results.scores:
         is_lower = overall.metric in results.less_is_better
         found = [(part, score) for part in slices for score in part.scores if score.metric == overall.metric]
@@ -137,7 +137,7 @@ def slice_charts(results: Results) -> Iterator[dict[str, Any]]:
 
 
 def slices_left_out(results: Results) -> int:
-    return max(0, len(results.slices) - _MOST_SLICES)
+    return max(0, len(results.slices) - _MAX_SLICES)
 
 
 def _slice_row(part: Slice, score: Score, scale: Scale) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def class_chart(results: Results) -> dict[str, Any] | None:
     if not results.classes:
         return None
     counts = [list(found.values())[-1] or 0 for found in results.classes.values()]
-    kept = largest(tuple(results.classes.items()), counts, _MOST_CLASSES)
+    kept = largest(tuple(results.classes.items()), counts, _MAX_CLASSES)
     names = list(kept[0][1])
     scale = Scale(0.0, 1.0)
     rows = []
@@ -201,7 +201,7 @@ def largest(found: Sequence[Found], counts: Sequence[float], most: int) -> list[
     return [each for at, each in enumerate(found) if at in kept]
 
 
-def shares(
+def fractions(
     caption: str,
     heading: str,
     splits: Sequence[str],
@@ -213,18 +213,20 @@ def shares(
     Args:
       rows: a name, and for each split its count and which fraction of all that is; None where it is not known.
     """
-    most = max((share for _, cells in rows for _, share in cells if share is not None), default=0.0)
+    most = max((fraction for _, cells in rows for _, fraction in cells if fraction is not None), default=0.0)
     scale = Scale(0.0, most or 1.0)
 
     def row(name: str, cells: Sequence[tuple[str, float | None]]) -> dict[str, Any]:
         return {
             "name": name,
-            "cells": [{"count": count, "share": "" if share is None else f"{share:.1%}"} for count, share in cells],
-            "bars": [(bar(scale, share), colour) for colour, (_, share) in enumerate(cells)],
+            "cells": [
+                {"count": count, "share": "" if fraction is None else f"{fraction:.1%}"} for count, fraction in cells
+            ],
+            "bars": [(bar(scale, fraction), colour) for colour, (_, fraction) in enumerate(cells)],
         }
 
     return {
-        **chart(scale, [row(*each) for each in rows], as_share=True),
+        **chart(scale, [row(*each) for each in rows], as_fraction=True),
         "caption": caption,
         "heading": heading,
         "splits": list(splits),

@@ -8,7 +8,7 @@ from bertline.components.evaluator.verdict import Verdict
 from bertline.components.reports.page import short
 from bertline.pipeline.config import Frozen
 
-MOST_CLASSES = 40
+MAX_CLASSES = 40
 """A matrix of more is not readable."""
 
 
@@ -33,7 +33,7 @@ class Mixed(NamedTuple):
     """Of the rows of the true class."""
 
 
-def most_mixed(found: Confusion, most: int) -> list[Mixed]:
+def most_mixed(found: Confusion, limit: int) -> list[Mixed]:
     """The pairs of classes that are taken for each other most often.
 
     >>> most_mixed(Confusion(labels=("a", "b"), counts=((3, 1), (0, 4))), 5)
@@ -45,7 +45,7 @@ def most_mixed(found: Confusion, most: int) -> list[Mixed]:
         for answered, count in enumerate(counts)
         if count and true != answered
     ]
-    return sorted(mixed, key=lambda pair: -pair.rows)[:most]
+    return sorted(mixed, key=lambda pair: -pair.rows)[:limit]
 
 
 def majority(found: Confusion) -> tuple[str, float] | None:
@@ -59,7 +59,7 @@ def majority(found: Confusion) -> tuple[str, float] | None:
 
 def matrix(found: Confusion) -> dict[str, Any] | None:
     """As `parts.html` shows it; None for too many classes."""
-    if len(found.labels) > MOST_CLASSES:
+    if len(found.labels) > MAX_CLASSES:
         return None
     rows = [
         {"label": label, "cells": [{"count": count, "share": round(count / max(1, sum(counts)), 3)} for count in counts]}

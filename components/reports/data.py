@@ -13,8 +13,8 @@ from bertline.pipeline.config import Frozen
 
 PAGE, VALUES = "data/page.html", "data/page.json"
 """The names in MLflow of the page, and of what it shows."""
-_MOST_LABELS = 200
-_MOST_FILES = 100
+_MAX_LABELS = 200
+_MAX_FILES = 100
 
 
 class Anomaly(Frozen):
@@ -94,11 +94,11 @@ def look(
     for split in counts.values():
         for label, rows in split.items():
             totals[label] = totals.get(label, 0) + rows
-    frequent = sorted(totals, key=lambda label: (-totals[label], label))[:_MOST_LABELS]
+    frequent = sorted(totals, key=lambda label: (-totals[label], label))[:_MAX_LABELS]
     features = {split: _features(found.datasets[0], slices, texts) for split, found in statistics.items()}
     files = report.get("files", [])
     return Data(
-        files=files[:_MOST_FILES],
+        files=files[:_MAX_FILES],
         files_in_all=len(files),
         read=report["rows"],
         kept=report["kept"],

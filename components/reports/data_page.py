@@ -8,11 +8,11 @@ from typing import Any
 
 from bertline.components.reports import drawing
 from bertline.components.reports.cards import card
-from bertline.components.reports.charts import shares
+from bertline.components.reports.charts import fractions
 from bertline.components.reports.data import Data
 from bertline.components.reports.page import Page, render, short
 
-_MOST_LABELS = 40
+_MAX_LABELS = 40
 _PLOTS = {
     "words": "Words in the texts of an example",
     "label_words": "Words in the target text",
@@ -100,16 +100,19 @@ def _files(data: Data) -> list[tuple[str, str]]:
 
 
 def _cards(data: Data) -> list[dict[str, Any]]:
-    def share(count: int) -> list[str]:
+    def fraction(count: int) -> list[str]:
         return [f"{count / data.read:.1%} of all"] if data.read else []
 
     left_out, bad = sum(data.left_out.values()), sum(data.quarantined.values())
     return [
         _judgement_card(data),
         card("Read", f"{data.read:,}", ["examples in all"]),
-        *(card(_SPLITS.get(split, split).capitalize(), f"{count:,}", share(count)) for split, count in data.kept.items()),
-        card("Left out", f"{left_out:,}", ["on purpose", *share(left_out)]),
-        card("In quarantine", f"{bad:,}", share(bad)),
+        *(
+            card(_SPLITS.get(split, split).capitalize(), f"{count:,}", fraction(count))
+            for split, count in data.kept.items()
+        ),
+        card("Left out", f"{left_out:,}", ["on purpose", *fraction(left_out)]),
+        card("In quarantine", f"{bad:,}", fraction(bad)),
         *([card("Labels", f"{data.labels_in_all:,}", ["different ones"])] if data.labels_in_all else []),
     ]
 
@@ -137,11 +140,11 @@ def _judged(data: Data) -> str:
 def _labels(data: Data) -> dict[str, Any] | None:
     names = list(dict.fromkeys(label for counts in data.labels.values() for label in counts))
     names.sort(key=lambda label: -sum(counts.get(label, 0) for counts in data.labels.values()))
-    left_out = data.labels_in_all - len(names[:_MOST_LABELS])
+    left_out = data.labels_in_all - len(names[:_MAX_LABELS])
     note = f"{left_out:,} rarer labels are not shown." if left_out > 0 else ""
     if not names:
         return None
-    return _counts("Labels of each split", "label", data.labels, names[:_MOST_LABELS], data.label_totals, note=note)
+    return _counts("Labels of each split", "label", data.labels, names[:_MAX_LABELS], data.label_totals, note=note)
 
 
 def _counts(
@@ -166,7 +169,7 @@ def _counts(
         return f"{counts[split].get(name, 0):,}", counts[split].get(name, 0) / (totals.get(split) or 1)
 
     rows = [(short(name, 80), [cell(split, name) for split in counts]) for name in names]
-    return shares(caption, heading, list(counts), rows, note)
+    return fractions(caption, heading, list(counts), rows, note)
 
 
 def _features(data: Data) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Where bars, whiskers and ticks stand in a picture; templates only write down what is worked out here."""
+"""Where bars, whiskers and ticks stand in a plot; templates only write down what is worked out here."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from bertline.components.reports.statistics import Bucket, Numbers
 
 WIDTH, HEIGHT = 400, 48  # of a histogram, without its texts
 _TOP = 16
-_PARTS = 60  # of a picture's width; a bar is not narrower than one
+_PARTS = 60  # of a plot's width; a bar is not narrower than one
 _LONG_TAIL = 3.0
-_MOST_TICKS = 5
+_MAX_TICKS = 5
 
 
 class Scale(NamedTuple):
-    """Which numbers a picture reaches from and to."""
+    """Which numbers a plot reaches from and to."""
 
     begin: float
     end: float
 
     def place(self, value: float, width: float) -> float:
-        """Of a value that lies within, in the units of the picture."""
+        """Of a value that lies within, in the units of the plot."""
         return round(min(1.0, max(0.0, (value - self.begin) / (self.end - self.begin))) * width, 1)
 
 
-def percents(scale: Scale, *, as_share: bool = False) -> list[dict[str, Any]]:
+def percents(scale: Scale, *, as_fraction: bool = False) -> list[dict[str, Any]]:
     """Round numbers of a scale, in percents of its width.
 
     Args:
-      as_share: whether they are fractions, which are read as percents.
+      as_fraction: whether they are fractions, which are read as percents.
 
     >>> [tick["text"] for tick in percents(Scale(0.0, 1.0))]
     ['0', '0.25', '0.5', '0.75', '1']
     """
-    rough = (scale.end - scale.begin) / _MOST_TICKS
+    rough = (scale.end - scale.begin) / _MAX_TICKS
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= rough * (1 - 1e-9))
     first, last = math.ceil(scale.begin / step - 1e-9), math.floor(scale.end / step + 1e-9)
@@ -43,7 +43,7 @@ def percents(scale: Scale, *, as_share: bool = False) -> list[dict[str, Any]]:
     for at in range(first, last + 1):
         value = at * step + 0.0  # no minus before a zero
         x = scale.place(value, 100)
-        text = f"{value:.3g}" if not as_share else f"{100 * value:.3g}%"
+        text = f"{value:.3g}" if not as_fraction else f"{100 * value:.3g}%"
         found.append({"x": x, "text": text, "anchor": "start" if x < 4 else "end" if x > 96 else "middle"})
     return found
 
@@ -57,9 +57,9 @@ def scale_of(values: Iterable[float | None], margin: float = 0.05) -> Scale:
 
 
 def histogram(found: Mapping[str, Numbers], *, whole: bool) -> dict[str, Any]:
-    """The picture of a number in every split, on one scale: the area of a bar is its share of the rows.
+    """The plot of a number in every split, on one scale: the area of a bar is its share of the rows.
 
-    Where a tenth of the values reaches far beyond the rest, the picture ends before, and says so.
+    Where a tenth of the values reaches far beyond the rest, the plot ends before, and says so.
 
     Args:
       whole: whether the values are whole numbers.

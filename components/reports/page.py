@@ -93,9 +93,9 @@ def render(
     )
 
 
-def short(text: str, most: int = 24) -> str:
+def short(text: str, limit: int = 24) -> str:
     """
     >>> short("a long name of a class", 8)
     'a long …'
     """
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

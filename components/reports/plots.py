@@ -1,4 +1,4 @@
-"""Pictures of a run, drawn without a screen."""
+"""Plots of a run, drawn without a screen."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from matplotlib.figure import Figure
 
 from bertline.components.evaluator.verdict import Verdict
 
-MOST_POINTS = 2000
+MAX_POINTS = 2000
 """Of a line, and of a cloud: more are no better to see."""
 
 
 def confusion_matrix(verdict: Verdict) -> Figure:
     """Rows are the true classes, columns the predicted ones; shaded by the share of the true class."""
     counts = np.asarray(verdict.confusion)
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    fractions = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     size = max(4.0, 1.2 + 0.7 * len(counts))
     figure = new_figure(size, size)
     axes = figure.add_subplot()
-    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    axes.imshow(fractions, cmap="Blues", vmin=0, vmax=1)
     if len(counts) <= 30:  # more numbers than that nobody reads
         for (row, column), count in np.ndenumerate(counts):
-            colour = "white" if shares[row, column] > 0.5 else "black"
-            axes.text(column, row, f"{count}\n{shares[row, column]:.0%}", ha="center", va="center", color=colour)
+            colour = "white" if fractions[row, column] > 0.5 else "black"
+            axes.text(column, row, f"{count}\n{fractions[row, column]:.0%}", ha="center", va="center", color=colour)
     axes.set_xticks(range(len(counts)), verdict.labels, rotation=45, ha="right")
     axes.set_yticks(range(len(counts)), verdict.labels)
     axes.set_xlabel("predicted")
@@ -66,7 +66,7 @@ def beside_diagonal(across: np.ndarray, up: np.ndarray, ends: Sequence[float]) -
     """
     figure = new_figure(5.5, 5.5)
     axes = figure.add_subplot()
-    if len(across) > MOST_POINTS:
+    if len(across) > MAX_POINTS:
         axes.hexbin(across, up, gridsize=50, cmap="Blues", bins="log", mincnt=1)
     else:
         axes.plot(across, up, "o", markersize=3, alpha=0.5)

@@ -7,24 +7,24 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from bertline.components.evaluator.predictions.error_records import error_records
-from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.evaluator.predictions.rows import EvaluationPredictions
 from bertline.components.evaluator.predictions.scores import LEVEL, Estimate, bootstrap, enough_draws
 from bertline.components.evaluator.verdict import OVERALL, ROWS, Verdict
 from bertline.components.reports.certainty import Certainty
 from bertline.components.reports.confusion import Confusion, majority
-from bertline.models.kinds import told
+from bertline.models.kinds import describe_kind
 from bertline.pipeline.config import Frozen
 from bertline.pipeline.core.errors import BertlineError
 
 PAGE = "evaluation/page.html"
 """The name in MLflow of the page."""
-_MOST_SLICES = 50  # with intervals
+_MAX_SLICES = 50  # with intervals
 _SLICE_DRAWS = 300  # as many as 1000 tell apart at a glance, and there may be 50 of them
-_MOST_ERRORS = 50
+_MAX_ERRORS = 50
 
 
 class Score(Frozen):
-    """One metric, on all held-out rows or on a slice of them."""
+    """One metric, on all evaluation examples or on a slice of them."""
 
     metric: str
     value: float | None
@@ -44,7 +44,7 @@ class Slice(Frozen):
     name: str
     rows: int
     judged: bool
-    """Whether it has enough rows to be judged by the bounds of slices."""
+    """Whether it has enough rows to be judged by the thresholds of slices."""
     scores: tuple[Score, ...]
 
 
@@ -96,13 +96,13 @@ class Results(Frozen):
     """What is missing, in sentences."""
 
 
-def results_of(verdict: Verdict, rows: HeldOutRows | None, bounds: Bounds) -> Results:
+def results_of(verdict: Verdict, rows: EvaluationPredictions | None, bounds: Bounds) -> Results:
     """Args: rows: those that the evaluator kept; without them there are no intervals and no texts."""
     metrics = rows.description.metrics if rows else {}
     lower = [name for name, metric in metrics.items() if metric.better == "lower"]
     less_is_better = tuple(verdict.less_is_better if verdict.less_is_better is not None else lower)
     spread = _intervals(rows) if rows else {}
-    largest = sorted(verdict.slices, key=lambda name: -_count(verdict.slices[name]))[:_MOST_SLICES]
+    largest = sorted(verdict.slices, key=lambda name: -_count(verdict.slices[name]))[:_MAX_SLICES]
 
     def slice_of(name: str, values: Mapping[str, float]) -> Slice:
         judged = _count(values) >= bounds.min_slice_examples
@@ -127,7 +127,9 @@ def results_of(verdict: Verdict, rows: HeldOutRows | None, bounds: Bounds) -> Re
         classes={name: {key: _finite(value) for key, value in found.items()} for name, found in verdict.classes.items()},
         positive=verdict.positive,
         positive_why=verdict.positive_why,
-        instead=told({"task": rows.description.task if rows else None, "kind": verdict.kind, "kind_why": verdict.kind_why}),
+        instead=describe_kind(
+            {"task": rows.description.task if rows else None, "kind": verdict.kind, "kind_why": verdict.kind_why}
+        ),
         decided_how=verdict.decided_how,
         certainty=Certainty.of(rows) if rows else None,
         confusion=confusion,
@@ -154,7 +156,7 @@ def _baseline_notes(verdict: Verdict) -> tuple[str, ...]:
     return (*verdict.baseline_notes, *took)
 
 
-def _intervals(rows: HeldOutRows, most_draws: int | None = None) -> dict[str, Estimate]:
+def _intervals(rows: EvaluationPredictions, most_draws: int | None = None) -> dict[str, Estimate]:
     if not len(rows):
         return {}
     draws = enough_draws(len(rows))
@@ -169,7 +171,7 @@ def _scores(
     less_is_better: tuple[str, ...],
     before: Mapping[str, float],
 ) -> tuple[Score, ...]:
-    """Those with a bound first, then in the order of the task."""
+    """Those with a threshold first, then in the order of the task."""
 
     def score(name: str) -> Score:
         value, bound, interval = values[name], bounds.get(name), intervals.get(name)
@@ -190,14 +192,14 @@ def _scores(
     return tuple(score(name) for name in (*filter(bounds.__contains__, names), *(n for n in names if n not in bounds)))
 
 
-def _errors(rows: HeldOutRows | None) -> tuple[list[dict[str, Any]], list[str]]:
+def _errors(rows: EvaluationPredictions | None) -> tuple[list[dict[str, Any]], list[str]]:
     if rows is None:
         return [], [
             "The evaluation examples are not recorded: there are no intervals and no wrong predictions. An older version"
             " kept none, and `tracking.texts: false` leaves them out."
         ]
     try:
-        return error_records(rows, _MOST_ERRORS), []
+        return error_records(rows, _MAX_ERRORS), []
     except BertlineError as error:  # a task that came to be after it
         return [], [str(error)]
 

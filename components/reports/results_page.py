@@ -14,8 +14,8 @@ from bertline.components.reports.page import SCRIPT, Page, render
 from bertline.components.reports.results import Results, Score
 from bertline.components.reports.words import interval, measured, shown
 
-_MOST_MIXED = 10
-_MOST_BASELINE_METRICS = 6  # columns of their table; those with a threshold are the first
+_MAX_MIXED = 10
+_MAX_BASELINE_METRICS = 6  # columns of their table; those with a threshold are the first
 
 
 def results_page(results: Results, name: str) -> Page:
@@ -60,7 +60,7 @@ def results_view(results: Results) -> dict[str, Any]:
         "matrix": matrix(confusion) if confusion else None,
         "mixed": [
             {"true": pair.true, "answered": pair.answered, "count": f"{pair.rows:,}", "share": f"{pair.share:.1%}"}
-            for pair in (most_mixed(confusion, _MOST_MIXED) if confusion and len(confusion.labels) > 2 else ())
+            for pair in (most_mixed(confusion, _MAX_MIXED) if confusion and len(confusion.labels) > 2 else ())
         ],
         "errors": [_error(record, results.text_keys) for record in results.errors],
         "text_keys": results.text_keys,
@@ -91,7 +91,7 @@ def _tested(score: Score | None) -> dict[str, str]:
 def _baselines(results: Results) -> dict[str, Any] | None:
     """The metrics that any baseline has, below the model's own, which stand in the first row; None without any."""
     measured = {name for found in results.baselines.values() for name in found}
-    names = [score.metric for score in results.scores if score.metric in measured][:_MOST_BASELINE_METRICS]
+    names = [score.metric for score in results.scores if score.metric in measured][:_MAX_BASELINE_METRICS]
     if not names:
         return None
     of_model = {score.metric: score.value for score in results.scores}

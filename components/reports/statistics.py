@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from bertline.pipeline.config import Frozen
 
-_MOST_VALUES = 10
-_MOST_CHARACTERS = 200
+_MAX_VALUES = 10
+_MAX_CHARACTERS = 200
 _QUANTILES = 1  # of Histogram.HistogramType
 
 
@@ -84,7 +84,7 @@ def _most_frequent(found: Any, is_name: bool, texts: bool) -> tuple[tuple[str, i
     values = [
         (value.value, int(value.frequency)) for value in found.top_values if is_name or (texts and value.frequency > 1)
     ]
-    return tuple((value[:_MOST_CHARACTERS], count) for value, count in values[:_MOST_VALUES])
+    return tuple((value[:_MAX_CHARACTERS], count) for value, count in values[:_MAX_VALUES])
 
 
 def _numbers(found: Any) -> Numbers:

@@ -72,7 +72,7 @@ class MakePairs(beam.DoFn):
         encoder = TextEncoder.from_config(self._vocab_path, self._text)
         self._cls, self._sep = encoder.cls_id, encoder.sep_id
         self._rules: MaskingRules = masking_rules(encoder, self._settings)
-        self._pieces = tf.function(encoder.pieces, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+        self._tokens = tf.function(encoder.tokenize, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
 
     def process(self, keyed: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
         shard, texts = keyed
@@ -91,7 +91,7 @@ class MakePairs(beam.DoFn):
         flat = [sentence for document in sentences for sentence in document]
         ids: list[list[int]] = []
         for begin in range(0, len(flat), _BATCH):
-            ids += self._pieces(tf.constant(flat[begin : begin + _BATCH])).to_list()
+            ids += self._tokens(tf.constant(flat[begin : begin + _BATCH])).to_list()
         remaining = iter(ids)
         documents = [[found for _ in document if (found := next(remaining))] for document in sentences]
         return [document for document in documents if document]

@@ -1,6 +1,6 @@
 """What a blessed model must show before it is pushed: that a server loads it and answers as the trained model did.
 
-The Evaluator has judged the model in the process of the line. Here a fresh server process loads the very files, and is
+The Evaluator has judged the model in the process of the pipeline. Here a fresh server process loads the very files, and is
 asked over gRPC what the model brings along as samples. `components/serve_check/component.py` is the pipeline's door to
 this file.
 """

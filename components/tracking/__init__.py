@@ -1,6 +1,6 @@
 """The record of every run in MLflow, never in the way of the run.
 
-    tracker.py     what the line tells of a run, appended to a journal
+    tracker.py     what the pipeline tells of a run, appended to a journal
     journal.py     the journal, a file in the workspace
     process.py     starts the sender, a process of its own
     sender.py      has journals told to MLflow, again and again until all is told
@@ -11,5 +11,5 @@
     files.py       which files of a run's steps are kept
     system.py      versions, commit and load
 
-The sender imports MLflow, which takes seconds; the line does not.
+The sender imports MLflow, which takes seconds; the pipeline does not.
 """

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-_MOST = 60
+_LIMIT = 60
 """Drawings that are kept, the newest ones; a run has four or five."""
 _CODE = Path(__file__).parents[1]
 _ENDINGS = (".py", ".html", ".css", ".js")
@@ -54,7 +54,7 @@ class Drawings:
             Path(unfinished, "drawn").mkdir(exist_ok=True)
             Path(unfinished, "drawn").rename(place)  # nobody ever sees half of it
         kept = sorted(self._folder.glob("[!.]*"), key=lambda path: path.stat().st_mtime)
-        for path in kept[:-_MOST]:
+        for path in kept[:-_LIMIT]:
             shutil.rmtree(path, ignore_errors=True)
 
 

@@ -20,7 +20,7 @@ from bertline.components.tracking.backend.store import (
 from bertline.models.tasks.base.task import get_task, is_task
 from bertline.pipeline.config import without_password
 from bertline.pipeline.core.errors import BertlineError
-from bertline.serving.contract import ENCODER, read_card
+from bertline.serving.contract import ENCODER, read_metadata
 
 SCHEME = "runs:"
 _REFERENCE = re.compile(r"runs:/([0-9a-f]{6,32})")
@@ -58,7 +58,7 @@ def find_run(reference: str, uri: str) -> EncoderRun:
     model = Path(tags["pushed_path"])
     if not model.is_dir():
         raise BertlineError(f"{model}, which the run {run_id} has pushed, was deleted from this machine; run it again.")
-    if read_card(model).get("digest") != tags.get("pushed_digest"):
+    if read_metadata(model).get("digest") != tags.get("pushed_digest"):
         raise BertlineError(f"{model} is no longer what the run {run_id} has pushed there; name a folder instead.")
     if not (model / ENCODER).is_dir():
         raise BertlineError(f"{model}, which the run {run_id} has pushed, has no {ENCODER}; run it again.")
@@ -70,7 +70,7 @@ def find_pushing_run(uri: str, run_id: str | None, digest: str | None) -> tuple[
 
     Args:
       uri: the store to look in.
-      run_id: the run, where the model's card names it.
+      run_id: the run, where the model's metadata names it.
       digest: of the model; runs are tagged with it. Of several, for a run may find its model pushed already, the first one
         that trained it is taken.
     """

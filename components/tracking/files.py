@@ -1,4 +1,4 @@
-"""Which files of a run's steps are kept with its record, and what is drawn from them, as pictures and as pages."""
+"""Which files of a run's steps are kept with its record, and what is drawn from them, as plots and as pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bertline.components.steps import Step
 from bertline.pipeline.config import Config
 
 _VERDICT, _ROWS = "verdict.json", "evaluation/rows.parquet"
-_MOST_BYTES = 200 << 20
+_MAX_BYTES = 200 << 20
 
 
 class Kept(NamedTuple):
@@ -21,7 +21,7 @@ class Kept(NamedTuple):
     pattern: str
     name: str
     """In MLflow; `{folder}` is that of the file."""
-    pictures: tuple[str, ...] = ()
+    plots: tuple[str, ...] = ()
     has_texts: bool = False
     """Whether it holds texts of the user's."""
 
@@ -50,7 +50,7 @@ _OF_STEP: Mapping[str, tuple[Kept, ...]] = {
 
 
 def files_of(step: str, outputs: Mapping[str, str], *, texts: bool) -> Iterator[tuple[Path, str, tuple[str, ...]]]:
-    """Path, name in MLflow, and the kinds of pictures, of each file that is there and says something.
+    """Path, name in MLflow, and the kinds of plots, of each file that is there and says something.
 
     Args:
       outputs: the folder of each of the step's artifacts.
@@ -58,12 +58,12 @@ def files_of(step: str, outputs: Mapping[str, str], *, texts: bool) -> Iterator[
     """
     for kept in (kept for kept in _OF_STEP.get(step, ()) if texts or not kept.has_texts):
         for path in sorted(Path(outputs[kept.output]).glob(kept.pattern)) if kept.output in outputs else ():
-            if 0 < path.stat().st_size <= _MOST_BYTES:
-                yield path, kept.name.format(folder=path.parent.name.removeprefix("Split-")), kept.pictures
+            if 0 < path.stat().st_size <= _MAX_BYTES:
+                yield path, kept.name.format(folder=path.parent.name.removeprefix("Split-")), kept.plots
 
 
 def draw(kind: str, path: Path) -> dict[str, Any]:
-    """Pictures (matplotlib's figures) and texts by their names in MLflow."""
+    """Plots (matplotlib's figures) and texts by their names in MLflow."""
     return _DRAWN[kind](path)
 
 
@@ -93,12 +93,12 @@ def make_page(paths: Mapping[str, Path], told: Mapping[str, Any]) -> dict[str, s
       paths: of the step's files, by their names in MLflow.
       told: what `page_of` gave.
     """
-    from bertline.components.evaluator.predictions.rows import HeldOutRows
+    from bertline.components.evaluator.predictions.rows import EvaluationPredictions
     from bertline.components.evaluator.verdict import Verdict
     from bertline.components.reports.results import PAGE, Bounds, results_of
     from bertline.components.reports.results_page import results_page
 
-    rows = HeldOutRows.read(paths[_ROWS]) if _ROWS in paths else None
+    rows = EvaluationPredictions.read(paths[_ROWS]) if _ROWS in paths else None
     results = results_of(Verdict.from_json(paths[_VERDICT].read_text()), rows, Bounds(**told["bounds"]))
     return {PAGE: results_page(results, told["pipeline"]).html}
 
@@ -119,17 +119,17 @@ def _confusion_matrix(path: Path) -> dict[str, Any]:
 
 def _rows(path: Path) -> dict[str, Any]:
     from bertline.components.evaluator.predictions.error_records import error_json
-    from bertline.components.evaluator.predictions.plots import pictures
-    from bertline.components.evaluator.predictions.rows import HeldOutRows
+    from bertline.components.evaluator.predictions.plots import draw_plots
+    from bertline.components.evaluator.predictions.rows import EvaluationPredictions
 
-    rows = HeldOutRows.read(path)
-    return {**pictures(rows), "evaluation/worst.json": error_json(rows)}
+    rows = EvaluationPredictions.read(path)
+    return {**draw_plots(rows), "evaluation/worst.json": error_json(rows)}
 
 
 def _heads(path: Path) -> dict[str, Any]:
-    from bertline.components.pruning.plots import pictures
+    from bertline.components.pruning.plots import draw_plots
 
-    return pictures(json.loads(path.read_text()))
+    return draw_plots(json.loads(path.read_text()))
 
 
 _DRAWN: Mapping[str, Callable[[Path], dict[str, Any]]] = {

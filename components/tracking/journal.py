@@ -1,6 +1,6 @@
 """What is to be said to MLflow about a run, in order, in a file of its own.
 
-The line only ever appends to this file, in microseconds. The sender (`sender.py`) reads it, tells MLflow, and notes how
+The pipeline only ever appends to this file, in microseconds. The sender (`sender.py`) reads it, tells MLflow, and notes how
 far it got: what a store that is down, slow or full did not take is still there for the next run or `bertline sync`.
 Every operation may be sent twice without being recorded twice, so a sender that dies loses nothing and doubles nothing.
 """
@@ -57,7 +57,7 @@ class Journal:
     def __repr__(self) -> str:
         return f"Journal({self.folder.name})"
 
-    # The line's side.
+    # The pipeline's side.
 
     @classmethod
     def create(cls, spool: Path, name: str) -> Journal:

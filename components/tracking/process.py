@@ -1,4 +1,4 @@
-"""The sender as a process of its own, as the line sees it.
+"""The sender as a process of its own, as the pipeline sees it.
 
 MLflow's client blocks for minutes where a server hangs, and importing it takes seconds of the interpreter's one lock: in
 another process, with a lower priority, it cannot hold up a training. All runs of a process share one.
@@ -22,7 +22,7 @@ from bertline.pipeline.config import Config
 from bertline.pipeline.core.child_process import environment_of_child
 
 LOG = "sender.log"
-_PATIENT = 10  # how much nicer it is than the line beside a training, where nobody waits for it
+_PATIENT = 10  # how much nicer it is than the pipeline beside a training, where nobody waits for it
 _HANDED_ON = "MLFLOW_"  # the environment may have changed since the process was started
 
 
@@ -58,7 +58,7 @@ class Sender:
                 stdout=log,
                 stderr=log,
                 env=environment_of_child(),
-                start_new_session=True,  # Ctrl-C ends the line, which has then something to tell
+                start_new_session=True,  # Ctrl-C ends the pipeline, which has then something to tell
             )
         atexit.register(self._end)
 

@@ -52,9 +52,9 @@ class Load(threading.Thread):
     The names of what is the machine's are those of MLflow, whose pages show them under `System metrics`.
     """
 
-    def __init__(self, tell: Callable[[dict[str, float], int], None], first: int = 0) -> None:
+    def __init__(self, log: Callable[[dict[str, float], int], None], first: int = 0) -> None:
         super().__init__(name="load", daemon=True)
-        self._tell, self._number = tell, first
+        self._log, self._number = log, first
         self._stopped = threading.Event()
 
     def run(self) -> None:
@@ -68,7 +68,7 @@ class Load(threading.Thread):
                 "system/system_memory_usage_percentage": memory.percent,
                 "system/process_memory_megabytes": process.memory_info().rss / _MEGABYTE,
             }
-            self._tell(load, self._number)
+            self._log(load, self._number)
             self._number += 1
 
     def stop(self) -> None:

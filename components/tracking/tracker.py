@@ -1,4 +1,4 @@
-"""The record of one run, as the line writes it: into a journal, from which a sender of its own tells MLflow.
+"""The record of one run, as the pipeline writes it: into a journal, from which a sender of its own tells MLflow.
 
 Over 300 lines in one module: the `Tracker` is all that a run calls, mostly a short method for each kind of entry, and they
 share the journal and the guard that keeps a failure away from the run.
@@ -43,7 +43,7 @@ class Part:
 
 
 class Tracker:
-    """One MLflow run for one run of the line. Nothing here raises, waits for a store, or fails a step.
+    """One MLflow run for one run of the pipeline. Nothing here raises, waits for a store, or fails a step.
 
     Args:
       run_id: TFX's; the MLflow run is found by it.
@@ -165,14 +165,14 @@ class Tracker:
         self.measure({**rows, **others})
 
     def keep_outputs(self, step: str, outputs: Mapping[str, str]) -> None:
-        """What of a step's artifacts is to be looked at, as files, pictures and pages of the run.
+        """What of a step's artifacts is to be looked at, as files, plots and pages of the run.
 
         Args:
           outputs: the folder of each artifact.
         """
         with self._guarded():
             found = files_of(step, outputs, texts=self._config.tracking.texts)
-            kept = {name: self._keep(path, name, pictures) for path, name, pictures in found}
+            kept = {name: self._keep(path, name, plots) for path, name, plots in found}
             if kept and (told := page_of(step, self._config)):
                 self._append({"do": "page", "files": kept, "told": told})
 
@@ -350,13 +350,13 @@ class Tracker:
         if metrics:
             self._append({"do": "metrics", "metrics": metrics})
 
-    def _keep(self, path: Path, name: str, pictures: tuple[str, ...]) -> str:
+    def _keep(self, path: Path, name: str, plots: tuple[str, ...]) -> str:
         """By which name the journal has it; nothing where there is no journal."""
         if not self._journal:
             return ""
         kept = self._journal.keep(path)
         self._append({"do": "file", "file": kept, "name": name})
-        for kind in pictures:
+        for kind in plots:
             self._append({"do": "picture", "kind": kind, "file": kept})
         return kept
 

@@ -10,7 +10,7 @@ from bertline.components.tracking.process import LOG as SENDER_LOG
 from bertline.components.tracking.process import Sender
 
 _PROBLEM_SECONDS = 1.0
-_SENT_SECONDS = 30.0  # of a store that takes everything, but slowly; the sender goes on after the line
+_SENT_SECONDS = 30.0  # of a store that takes everything, but slowly; the sender goes on after the pipeline
 _OPENED_SECONDS = 10.0  # a new store is set up, which takes seconds
 
 

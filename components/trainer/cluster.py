@@ -148,34 +148,34 @@ def _run_child(path: Path, hear: Callable[[events.Event], None]) -> tuple[int, s
         try:
             with open(reads, encoding="utf-8") as lines:
                 for line in lines:
-                    told = json.loads(line)
-                    mistake = told.get("mistake", mistake)
-                    if event := _event(told):
+                    message = json.loads(line)
+                    mistake = message.get("mistake", mistake)
+                    if event := _event(message):
                         hear(event)
             return child.wait(), mistake
         finally:
             child.kill()
 
 
-def _event(told: dict[str, Any]) -> events.Event | None:
+def _event(message: dict[str, Any]) -> events.Event | None:
     from bertline.models.training.loop import EpochRecord, StepRecord
 
-    if "note" in told:
-        return events.Note(told["note"])
+    if "note" in message:
+        return events.Note(message["note"])
     for name, kind in (("step", StepRecord), ("epoch", EpochRecord)):
-        if name in told:
-            return events.Training(kind(**told[name]))
+        if name in message:
+            return events.Training(kind(**message[name]))
     return None
 
 
-def _teller() -> Callable[[dict[str, Any]], None]:
+def _reporter() -> Callable[[dict[str, Any]], None]:
     stream = open(int(os.environ.pop(_EVENTS)), "w", encoding="utf-8", buffering=1)  # noqa: SIM115  until the process ends
 
-    def tell(message: dict[str, Any]) -> None:
+    def report(message: dict[str, Any]) -> None:
         with suppress(OSError):  # nobody listens any more: the process is about to end
             stream.write(json.dumps(message) + "\n")
 
-    return tell
+    return report
 
 
 def _end_with_parent() -> None:
@@ -188,13 +188,13 @@ def _end_with_parent() -> None:
 
 def main() -> None:
     _end_with_parent()
-    tell = _teller()
+    report = _reporter()
 
     def hear(event: events.Event) -> None:
         if isinstance(event, events.Note):
-            tell({"note": event.text})
+            report({"note": event.text})
         elif isinstance(event, events.Training):
-            tell({"step" if hasattr(event.record, "total_steps") else "epoch": asdict(event.record)})
+            report({"step" if hasattr(event.record, "total_steps") else "epoch": asdict(event.record)})
 
     try:
         from bertline.models.training.distribution import join
@@ -208,7 +208,7 @@ def main() -> None:
         with events.listening(hear):
             train_here(SimpleNamespace(**job["arguments"]))
     except BertlineError as error:
-        tell({"mistake": str(error)})
+        report({"mistake": str(error)})
         sys.exit(1)
     except Exception as error:
         traceback.print_exc()

@@ -61,7 +61,7 @@ class Trainer(base_component.BaseComponent):
 
     Args:
       examples: transformed Examples with the splits `train` and `eval`.
-      raw_examples: the rows as they were read; some of the held-out ones go with the model as sample requests, and a
+      raw_examples: the rows as they were read; some of the evaluation examples go with the model as sample requests, and a
         fallback learns from the others.
       transform_graph: the output of Transform.
       schema: names the classes.

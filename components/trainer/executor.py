@@ -24,7 +24,7 @@ from bertline.components.trainer.fallback import Candidate, better_one
 from bertline.components.trainer.model import make_encoder, make_model
 from bertline.components.trainer.probe_predictions import write_probe
 from bertline.components.trainer.recipe import decide_long, prepare
-from bertline.components.trainer.rows import phases_of, positive_of, weighed
+from bertline.components.trainer.rows import phases_of, positive_of, with_class_weights
 from bertline.components.transform.executor import target_vocabulary_of, vocabulary_of
 from bertline.components.validation.schema import labels_of
 from bertline.models.data import batching
@@ -49,7 +49,7 @@ from bertline.pipeline.config import (
 from bertline.pipeline.core import events
 from bertline.pipeline.core.storage import join as join_paths
 from bertline.serving.export.exporter import export_whole
-from bertline.serving.export.samples import choose_rows
+from bertline.serving.export.samples import choose_examples
 
 
 def run_fn(args: Any) -> None:
@@ -183,38 +183,40 @@ def train_and_export(task: Task, given: Given, examples: Examples, out: Out) -> 
         return replace(read, prepare=prepare, counted=task.objective.counted_key)
 
     @cache  # asked for after each epoch; the rows that are learned from are in memory too
-    def held_out() -> list[Tensors]:
+    def evaluation_batches() -> list[Tensors]:
         read = batching.read_rows(examples.evaluation, examples.feature_spec, settings.batch_size).map(
             batching.as_it_is(as_read)
         )
         return list(batching.by_length(read, settings.batch_size))
 
-    train_rows = corpus(examples.train, True)
-    looked_for = positive_of(task, train_rows, labels, given.positive)
+    train_examples = corpus(examples.train, True)
+    looked_for = positive_of(task, train_examples, labels, given.positive)
     if looked_for:
         context = replace(context, positive=looked_for.name)
         events.emit(events.Note(f"positive class {looked_for.name!r}  ({looked_for.why})"))
     if settings.class_weights and task.objective.class_weights and task.objective.class_key:
-        train_rows = weighed(task, train_rows, settings.class_weights, labels)
-    eval_rows = corpus(examples.evaluation, False)
+        train_examples = with_class_weights(task, train_examples, settings.class_weights, labels)
+    eval_examples = corpus(examples.evaluation, False)
 
     @cache
     def fresh_encoder() -> Any:
         return make_encoder(model, encoder.vocab_size, settings.seed)
 
     replicas = join(settings.devices).replicas
-    prepared = prepare(task, context, model, settings, fresh_encoder, train_rows, len(eval_rows), why_long, replicas)
+    prepared = prepare(
+        task, context, model, settings, fresh_encoder, train_examples, len(eval_examples), why_long, replicas
+    )
     settings, context = prepared.settings, prepared.context
     result = training.train(
         lambda: prepared.begin(make_model(task, context, model, settings.seed)),
         task,
         settings,
-        phases_of(train_rows, settings, text, given.pretraining),
-        eval_rows,
+        phases_of(train_examples, settings, text, given.pretraining),
+        eval_examples,
         start_counts=prepared.probe is not None,
         ends_at_best=prepared.ends_at_best,
         checkpoint_folder=out.checkpoint_folder,
-        score=scorer(task, context, held_out),
+        score=scorer(task, context, evaluation_batches),
         report=lambda record: events.emit(events.Training(record)),
         saved=out.saved,
     )
@@ -223,8 +225,8 @@ def train_and_export(task: Task, given: Given, examples: Examples, out: Out) -> 
     if result.resumed_at:
         events.emit(events.Note(f"training resumed from the checkpoint at step {result.resumed_at}"))
     if result.unbeatable:
-        prepared = prepared.ended(result.kept_step, len(eval_rows))
-    chosen = Candidate(task, result.model, held_out)
+        prepared = prepared.ended(result.kept_step, len(eval_examples))
+    chosen = Candidate(task, result.model, evaluation_batches)
     if given.fallback_by and has_fallback(task.name, len(columns)):
         chosen = better_one(
             chosen, context, result, (*given.fallback_by, settings.monitor), examples.raw_train, examples.raw_evaluation
@@ -233,10 +235,10 @@ def train_and_export(task: Task, given: Given, examples: Examples, out: Out) -> 
         context = replace(context, tuned=task.evaluation.tune(task, chosen.model, context, chosen.rows()))
         for what, value in context.tuned.items():
             events.emit(events.Note(f"{what} {value:.4f}, tuned on the evaluation examples"))
-    card = {
+    metadata = {
         "pipeline": given.name,
         "task": task.name,
-        **chosen.card,
+        **chosen.metadata,
         "labels": list(labels),
         # What a caller names the texts, and the columns that they had in the training files.
         "text_keys": list(task.preprocessing.input_names or columns),
@@ -245,13 +247,13 @@ def train_and_export(task: Task, given: Given, examples: Examples, out: Out) -> 
         **({"positive": looked_for.name, "positive_why": looked_for.why} if looked_for else {}),
         "text": text.model_dump(exclude={"vocab", "target_vocab"}),
     }
-    rows = choose_rows(task, context, examples.raw_evaluation, given.samples)
+    rows = choose_examples(task, context, examples.raw_evaluation, given.samples)
     export_whole(
         chosen.task,
         context,
         chosen.model,
         out.model_folder,
-        card,
+        metadata,
         rows=rows,
         name=given.name,
         vocab_path=examples.vocab_path,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bertline.components.baselines.data import FEWEST_EXAMPLES, read_examples
+from bertline.components.baselines.data import MIN_EXAMPLES, read_examples
 from bertline.components.baselines.layers import Lesson
 from bertline.models.data.batching import padded
 from bertline.models.data.example_parsing import features_of, read_records
@@ -28,7 +28,7 @@ from bertline.models.training.loop import TrainingResult
 from bertline.models.training.probing import Linear
 from bertline.pipeline.core import events
 
-MOST_WEIGHTS = 16_000_000
+MAX_WEIGHTS = 16_000_000
 """Features times classes: 64 MB of an export."""
 _AT_ONCE = 64
 _EQUAL = 1e-6
@@ -47,7 +47,7 @@ class Candidate:
     """Why it is this one, where it is not the one that was trained."""
 
     @property
-    def card(self) -> dict[str, str]:
+    def metadata(self) -> dict[str, str]:
         kind = TF_IDF if isinstance(self.model, TfIdfModel) else ENCODER
         return {"kind": kind, **({"kind_why": self.why} if self.why else {})}
 
@@ -58,19 +58,19 @@ def better_one(
     result: TrainingResult,
     by: Sequence[str],
     train: Sequence[str],
-    held_out: Sequence[str],
+    evaluation: Sequence[str],
 ) -> Candidate:
     """The trained model, or TF-IDF where that is better.
 
     Args:
       by: the metric that both are compared by: the first of these that was measured after the kept epoch.
-      train, held_out: files of raw Examples.
+      train, evaluation: files of raw Examples.
     """
     of_epochs = [record for record in result.history if "eval_loss" in record]
     record = next((one for one in reversed(of_epochs) if one["step"] == result.kept_step), dict[str, Any]())
     metric = next((name for name in (*by, "loss") if f"eval_{name}" in record), None)
-    records = read_records(held_out) if metric and held_out else []
-    if metric is None or len(records) < FEWEST_EXAMPLES:
+    records = read_records(evaluation) if metric and evaluation else []
+    if metric is None or len(records) < MIN_EXAMPLES:
         return trained
     model = _learned(trained.task, context, train)
     if model is None:
@@ -98,10 +98,10 @@ def _learned(task: Task, context: Context, files: Sequence[str]) -> TfIdfModel |
     if found is None or vocabulary is None:
         return None
     weights = vocabulary.features * found.outputs
-    if weights > MOST_WEIGHTS:
+    if weights > MAX_WEIGHTS:
         why = f"{vocabulary.features:,} features of {found.outputs:,} classes have {weights:,} weights"
         name = without_encoder(TF_IDF, task.name)
-        events.emit(events.Note(f"fallback {name} was not tried: {why}, above the limit of {MOST_WEIGHTS:,}"))
+        events.emit(events.Note(f"fallback {name} was not tried: {why}, above the limit of {MAX_WEIGHTS:,}"))
         return None
     learned = found.fit(vocabulary.table(texts))
     layer = Linear(*(values.astype(np.float32) for values in learned.layer))

@@ -9,7 +9,7 @@ from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
 from bertline.models.tasks.base.task import Context, Task
 from bertline.pipeline.config import ModelConfig
 from bertline.pipeline.core import events
-from bertline.pipeline.core.storage import at_hand
+from bertline.pipeline.core.storage import local_copy
 
 
 def make_model(task: Task, context: Context, model: ModelConfig, seed: int) -> Any:
@@ -18,7 +18,7 @@ def make_model(task: Task, context: Context, model: ModelConfig, seed: int) -> A
     encoder = of_task(model, context, seed) if of_task else make_encoder(model, context.text.vocab_size, seed)
     made = task.model.build(encoder, context, model.dropout, seed)
     if model.checkpoint and task.model.take_heads:
-        for note in task.model.take_heads(made, checkpoints.load_heads(at_hand(model.checkpoint))):
+        for note in task.model.take_heads(made, checkpoints.load_heads(local_copy(model.checkpoint))):
             events.emit(events.Note(note))
     return made
 
@@ -26,7 +26,7 @@ def make_model(task: Task, context: Context, model: ModelConfig, seed: int) -> A
 def make_encoder(model: ModelConfig, vocab_size: int, seed: int) -> Encoder:
     """The checkpoint's encoder, or a fresh one of the configured size."""
     if model.checkpoint:
-        encoder, report = checkpoints.load_encoder(at_hand(model.checkpoint), dropout=model.dropout, seed=seed)
+        encoder, report = checkpoints.load_encoder(local_copy(model.checkpoint), dropout=model.dropout, seed=seed)
         if report.fresh:
             events.emit(events.Note(f"the checkpoint has no {', '.join(report.fresh)}: it starts from scratch"))
         return encoder

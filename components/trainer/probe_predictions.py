@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bertline.components.baselines.data import MOST_EXAMPLES, ids_of, read_examples
+from bertline.components.baselines.data import MAX_EXAMPLES, ids_of, read_examples
 from bertline.models.data.batching import OF_TOKENS, TOKENS, Corpus
 from bertline.models.data.example_parsing import features_of, read_records
 from bertline.models.heads.pooled import sliding_of
@@ -26,7 +26,7 @@ def write_probe(path: str, found: Probe, task: Task, context: Context, encoder: 
       encoder: frozen, as the probe has known it.
       files: raw evaluation Examples.
     """
-    rows = _corpus(task, context, read_records(files, MOST_EXAMPLES))
+    rows = _corpus(task, context, read_records(files, MAX_EXAMPLES))
     outputs = vectors_of(encoder, rows, (found.pooling,), sliding_of(context))[found.pooling]
     outputs = outputs @ found.layer.kernel + found.layer.bias
     measured = task.evaluation.measure(tf.constant(outputs, tf.float32), {}, context)[

@@ -17,7 +17,7 @@ from bertline.models.training.probing import Probe, probe
 from bertline.models.training.recipe import choose, keeps_too_much, parts_of_windows
 from bertline.pipeline.config import ModelConfig, Pooling, TextConfig, TrainingConfig
 from bertline.pipeline.core import events
-from bertline.pipeline.core.storage import at_hand
+from bertline.pipeline.core.storage import local_copy
 
 _POOLING = "1_Pooling/config.json"
 _POOLING_MODES: Mapping[str, Pooling] = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
@@ -171,7 +171,7 @@ def _is_probed(model: ModelConfig, settings: TrainingConfig) -> bool:
 def _pooling_of(checkpoint: str) -> Pooling | None:
     """What a sentence-transformers folder says of itself; None for one that says nothing, or something else."""
     try:
-        told = json.loads(Path(at_hand(checkpoint), _POOLING).read_text(encoding="utf-8"))
+        told = json.loads(Path(local_copy(checkpoint), _POOLING).read_text(encoding="utf-8"))
         modes = [mode for key, mode in _POOLING_MODES.items() if told.get(key) is True]
     except (OSError, ValueError, AttributeError):
         return None

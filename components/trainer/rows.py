@@ -35,18 +35,18 @@ def counts_of(task: Task, rows: batching.Corpus, labels: Sequence[str]) -> np.nd
     return class_counts({**rows.targets, **rows.others}[str(task.objective.class_key)], len(labels))
 
 
-def weighed(
+def with_class_weights(
     task: Task, rows: batching.Corpus, setting: Literal["balanced"] | Mapping[str, float], labels: Sequence[str]
 ) -> batching.Corpus:
     """The rows, with what each class weighs in the loss."""
-    weigh, prepare = task.objective.class_weights, rows.prepare
+    apply_class_weights, prepare = task.objective.class_weights, rows.prepare
     counts = counts_of(task, rows, labels)
     weights = class_weights(setting, counts, labels)
     shown = ", ".join(f"{label} {weight:.3g}" for label, weight in list(zip(labels, weights, strict=True))[:_SHOWN])
     events.emit(events.Note(f"class weights: {shown}{', …' if len(labels) > _SHOWN else ''}"))
 
     def prepared(batch: dict[str, tf.Tensor], seed: tf.Tensor) -> dict[str, tf.Tensor]:
-        return weigh(prepare(batch, seed) if prepare else batch, tf.constant(weights, tf.float32))  # type: ignore[misc]
+        return apply_class_weights(prepare(batch, seed) if prepare else batch, tf.constant(weights, tf.float32))  # type: ignore[misc]
 
     return replace(rows, prepare=prepared)
 

@@ -21,7 +21,7 @@ Report = Mapping[str, Any]
 
 SMALL_SPLIT = 300
 """Two samples of fewer rows from one source may differ by more than the default bounds of drift."""
-MOST_CLASSES = 10
+MAX_CLASSES = 10
 """Unknown classes that are named one by one."""
 
 _ABSENT = {AnomalyInfo.FEATURE_TYPE_LOW_FRACTION_PRESENT, AnomalyInfo.SCHEMA_MISSING_COLUMN}
@@ -127,7 +127,7 @@ def _unknown_classes(
     unknown = sorted(counts.keys() - set(classes), key=lambda name: (-counts[name], name))
     labels, rows = sum(counts.values()), _rows(current)
     of_all = f"{rows:,} examples" if labels <= rows else f"{labels:,} labels"
-    for name in unknown[:MOST_CLASSES]:
+    for name in unknown[:MAX_CLASSES]:
         close = difflib.get_close_matches(name, classes, n=1)
         known = f"the nearest is {close[0]!r}" if close else f"they are {_listed(classes)}"
         yield Anomaly(
@@ -136,7 +136,7 @@ def _unknown_classes(
             f"class {name!r} in {counts[name]:,} of {of_all} is not a known class; {known}",
             "Correct the examples, or add the class to data.labels.",
         )
-    if rest := unknown[MOST_CLASSES:]:
+    if rest := unknown[MAX_CLASSES:]:
         what = f"{len(rest):,} further unknown classes in {sum(counts[name] for name in rest):,} {of_all.split()[1]}"
         yield Anomaly(split, "label", what, "So many suggest a wrong data.label or data.labels.")
 
@@ -160,7 +160,7 @@ def _absent(split: str, name: str, current: DatasetFeatureStatisticsList, report
 def _label_drift(
     split: str, measured: Any, current: DatasetFeatureStatisticsList, previous: DatasetFeatureStatisticsList
 ) -> Anomaly:
-    before, after = _label_shares(previous), _label_shares(current)
+    before, after = _label_fractions(previous), _label_fractions(current)
     moved = max(sorted({*before, *after}), key=lambda name: abs(after.get(name, 0) - before.get(name, 0)))
     return Anomaly(
         split,
@@ -198,8 +198,8 @@ def _meant(bound: str) -> str:
     )
 
 
-def _listed(names: Sequence[str], most: int = 5) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+def _listed(names: Sequence[str], limit: int = 5) -> str:
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
 
 
 def _rows(statistics: DatasetFeatureStatisticsList) -> int:
@@ -221,6 +221,6 @@ def _label_counts(statistics: DatasetFeatureStatisticsList) -> dict[str, int]:
     return {bucket.label: int(bucket.sample_count) for bucket in buckets}
 
 
-def _label_shares(statistics: DatasetFeatureStatisticsList) -> dict[str, float]:
+def _label_fractions(statistics: DatasetFeatureStatisticsList) -> dict[str, float]:
     counts = _label_counts(statistics)
     return {name: count / sum(counts.values()) for name, count in counts.items()}

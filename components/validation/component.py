@@ -52,7 +52,7 @@ def DataGate(
     baseline_path: Parameter[str],
     code: Parameter[str],
 ) -> None:
-    """Stops the line when the data has anomalies; its artifact is laid out as that of TFX's ExampleValidator."""
+    """Stops the pipeline when the data has anomalies; its artifact is laid out as that of TFX's ExampleValidator."""
     found = gate(
         {split: load_statistics(statistics, split).proto() for split in statistics.splits},
         read_schema(os.path.join(schema.uri, _SCHEMA)),

@@ -1,6 +1,6 @@
 """The schema that the config asks for, and the gate that holds the data against it.
 
-TFX's ExampleValidator reports anomalies and lets the line run on. Here an anomaly stops it before anything is trained,
+TFX's ExampleValidator reports anomalies and lets the pipeline run on. Here an anomaly stops it before anything is trained,
 in words that name the rows and the remedy, unless the user allows it.
 """
 

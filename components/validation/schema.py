@@ -1,4 +1,4 @@
-"""Reading the schema that the line writes."""
+"""Reading the schema that the pipeline writes."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class VocabularySpec(ComponentSpec):
 
 
 class VocabularyGen(base_beam_component.BaseBeamComponent):
-    """The vocabulary of the line, or the two of them.
+    """The vocabulary of the pipeline, or the two of them.
 
     Args:
       examples: raw Examples; the split `train` is learned from.

@@ -14,10 +14,10 @@ import tensorflow as tf
 
 from bertline.components.vocabulary.learner import learn_vocabulary
 from bertline.models.tokenization.normalizer import WordSplitter
-from bertline.models.tokenization.vocabulary import SPECIAL_PIECES, read_vocabulary
+from bertline.models.tokenization.vocabulary import SPECIAL_TOKENS, read_vocabulary
 from bertline.pipeline.config import TextConfig
 from bertline.pipeline.core import events
-from bertline.pipeline.core.storage import at_hand
+from bertline.pipeline.core.storage import local_copy
 
 VOCABULARY_FILE = "vocab.txt"
 TARGET_VOCABULARY_FILE = "target_vocab.txt"
@@ -44,15 +44,15 @@ def write_vocabularies(
     """
     for name, source in sources_of(text, text_keys, target_keys).items():
         if source.given:
-            pieces = read_vocabulary(at_hand(source.given))
+            tokens = read_vocabulary(local_copy(source.given))
         else:
             scratch = os.path.join(folder, "counts")
             counts = count_words(make_pipeline, train, source.text_keys, text, scratch)
-            pieces = learn_vocabulary(counts, text.vocab_size, text.reserved_tokens, setting=source.setting)
+            tokens = learn_vocabulary(counts, text.vocab_size, text.reserved_tokens, setting=source.setting)
             which = f" of {source.setting}" if text.separate_vocabularies else ""
-            events.emit(events.Note(f"learned {len(pieces):,} tokens from {len(counts):,} different words{which}"))
+            events.emit(events.Note(f"learned {len(tokens):,} tokens from {len(counts):,} different words{which}"))
         with tf.io.gfile.GFile(os.path.join(folder, name), "wb") as file:
-            file.write("".join(f"{piece}\n" for piece in pieces).encode("utf-8"))
+            file.write("".join(f"{token}\n" for token in tokens).encode("utf-8"))
 
 
 class Source(NamedTuple):
@@ -82,10 +82,14 @@ class SplitIntoWords(beam.DoFn):
         self._text = text
 
     def setup(self) -> None:
-        text, kept = self._text, (*SPECIAL_PIECES, *self._text.reserved_tokens)
+        text, kept = self._text, (*SPECIAL_TOKENS, *self._text.reserved_tokens)
         joined: dict[str, Any] = {"joined": True} if text.preserve_whitespace else {}
         splitter = WordSplitter(
-            lower=text.lowercase, reading=text.tokenizer_variant, strip_accents=text.strip_accents, kept=kept, **joined
+            lower=text.lowercase,
+            tokenizer_variant=text.tokenizer_variant,
+            strip_accents=text.strip_accents,
+            kept=kept,
+            **joined,
         )
         self._marks = tuple(mark.encode() for mark in splitter.marks.values())
         self._split = tf.function(
@@ -94,7 +98,7 @@ class SplitIntoWords(beam.DoFn):
 
     def process(self, texts: list[bytes]) -> Iterable[tuple[bytes, int]]:
         counts = collections.Counter(self._split(tf.constant(texts)).numpy().tolist())
-        # Pieces that are kept whole teach nothing, also where a mark of joined words stands before or after them.
+        # Tokens that are kept whole teach nothing, also where a mark of joined words stands before or after them.
         yield from ((word, count) for word, count in counts.items() if not any(mark in word for mark in self._marks))
 
 

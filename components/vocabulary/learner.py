@@ -10,7 +10,7 @@ import heapq
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from bertline.models.tokenization.vocabulary import SPECIAL_PIECES
+from bertline.models.tokenization.vocabulary import SPECIAL_TOKENS
 from bertline.pipeline.core.errors import BertlineError
 
 MAX_CHARACTERS = 100
@@ -26,27 +26,27 @@ def learn_vocabulary(
 ) -> list[str]:
     """Learns WordPieces from words and how often each occurs.
 
-    The special and the reserved pieces come first, then the alphabet by falling frequency, then longer pieces in the
+    The special and the reserved tokens come first, then the alphabet by falling frequency, then longer tokens in the
     order in which they were found. Equal counts give an equal vocabulary, whatever their order.
 
     Args:
       counts: word -> occurrences; the words are normalised and split.
-      size: pieces at most; a small corpus gives fewer, for whatever is joined must occur twice.
-      reserved: pieces to have besides the special ones.
+      size: tokens at most; a small corpus gives fewer, for whatever is joined must occur twice.
+      reserved: tokens to have besides the special ones.
       setting: what names the column of the texts.
     """
     kept = sorted((word, count) for word, count in counts.items() if len(word) <= MAX_CHARACTERS)
     if not kept:
         raise BertlineError(f"{setting}: the training texts contain no word, so no vocabulary can be learned from them.")
-    first = list(dict.fromkeys((*SPECIAL_PIECES, *reserved)))
+    first = list(dict.fromkeys((*SPECIAL_TOKENS, *reserved)))
     room = size - len(first)
     alphabet = _alphabet(kept)[: min(room, max(MAX_ALPHABET, room // 2))]
-    pieces = dict.fromkeys(alphabet)  # an ordered set: two ways of joining may give the same piece
+    tokens = dict.fromkeys(alphabet)  # an ordered set: two ways of joining may give the same token
     spelled = [([word[0], *(f"##{character}" for character in word[1:])], count) for word, count in kept]
-    joins = _joins([(symbols, count) for symbols, count in spelled if pieces.keys() >= set(symbols)])
-    while len(pieces) < room and (piece := next(joins, None)):
-        pieces[piece] = None
-    return [*first, *pieces]
+    joins = _joins([(symbols, count) for symbols, count in spelled if tokens.keys() >= set(symbols)])
+    while len(tokens) < room and (token := next(joins, None)):
+        tokens[token] = None
+    return [*first, *tokens]
 
 
 def _alphabet(words: Iterable[tuple[str, int]]) -> list[str]:

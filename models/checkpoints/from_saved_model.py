@@ -1,7 +1,7 @@
 """A pushed model as a Keras model again, from its folder alone.
 
-Its card says how it is shaped, its variables are its weights, and its own graph is the judge: what is rebuilt answers as
-the graph does, or is refused.
+Its metadata says how it is shaped, its variables are its weights, and its own graph is the judge: what is rebuilt answers
+as the graph does, or is refused.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ class Rebuilt(NamedTuple):
 
 
 def rebuild(folder: str | Path) -> Rebuilt:
-    """Makes the Keras model of a folder that the line has exported.
+    """Makes the Keras model of a folder that the pipeline has exported.
 
     Example:
       task, context, model = rebuild("workspace/models/reviews/1")
     """
     folder = Path(folder)
-    card = _read_card(folder)
-    need_encoder(folder, card, "so there is nothing to rebuild")
-    task = get_task(card["task"])
+    metadata = _read_metadata(folder)
+    need_encoder(folder, metadata, "so there is nothing to rebuild")
+    task = get_task(metadata["task"])
     arrays = _read_weights(folder)
-    context = _context(folder, task, card)
+    context = _context(folder, task, metadata)
     probe = None
-    for size in _sizes(folder, task, card.get("model"), [array.shape for array in arrays]):
+    for size in _sizes(folder, task, metadata.get("model"), [array.shape for array in arrays]):
         model = _filled(task, context, size, arrays)
         if model is not None:
             probe = probe or _Probe(folder, task, context)
@@ -70,25 +70,25 @@ def rebuild(folder: str | Path) -> Rebuilt:
     )
 
 
-def _read_card(folder: Path) -> dict[str, Any]:
+def _read_metadata(folder: Path) -> dict[str, Any]:
     if not (folder / "saved_model.pb").is_file():
         raise BertlineError(f"{folder}: no SavedModel here.")
     try:
-        card = json.loads((folder / "assets.extra" / "bertline.json").read_text(encoding="utf-8"))
-        known = card["task"] in task_names()
+        metadata = json.loads((folder / "assets.extra" / "bertline.json").read_text(encoding="utf-8"))
+        known = metadata["task"] in task_names()
     except (OSError, ValueError, KeyError, TypeError):
         raise BertlineError(
             f"{folder}: no model metadata (assets.extra/bertline.json), so it was not exported by Bertline."
         ) from None
     if not known:
-        raise BertlineError(f"{folder}: its task is {card['task']}, which this version of Bertline does not know.")
-    return card
+        raise BertlineError(f"{folder}: its task is {metadata['task']}, which this version of Bertline does not know.")
+    return metadata
 
 
-def _context(folder: Path, task: Task, card: Mapping[str, Any]) -> Context:
-    shape = card.get("model") or {}
+def _context(folder: Path, task: Task, metadata: Mapping[str, Any]) -> Context:
+    shape = metadata.get("model") or {}
     try:
-        text = TextConfig.model_validate(card.get("text", {}))
+        text = TextConfig.model_validate(metadata.get("text", {}))
         pretraining = PretrainingConfig.model_validate(shape.get("pretraining", {}))
         translation = TranslationConfig.model_validate(shape.get("translation", {}))
     except ValidationError as error:
@@ -101,16 +101,16 @@ def _context(folder: Path, task: Task, card: Mapping[str, Any]) -> Context:
     target = TextEncoder.from_config(str(second), text) if second.is_file() else encoder
     return Context(
         encoder,
-        tuple(card.get("labels", ())),
+        tuple(metadata.get("labels", ())),
         pretraining,
         # A caller may name the texts otherwise than the Examples do.
-        task.preprocessing.text_keys if task.preprocessing.input_names else tuple(card.get("text_keys", ("text",))),
+        task.preprocessing.text_keys if task.preprocessing.input_names else tuple(metadata.get("text_keys", ("text",))),
         pooling=shape.get("pooling", "pooler"),
         crf=bool(shape.get("crf")),
         translation=translation,
         target=target if task.preprocessing.label == "text" else None,
-        positive=card.get("positive"),
-        tuned=card.get("tuned", {}),
+        positive=metadata.get("positive"),
+        tuned=metadata.get("tuned", {}),
     )
 
 
@@ -128,7 +128,7 @@ def _read_weights(folder: Path) -> list[np.ndarray]:
 def _sizes(
     folder: Path, task: Task, shape: Mapping[str, Any] | None, shapes: Sequence[tuple[int, ...]]
 ) -> Iterator[EncoderSize | Seq2SeqSize]:
-    """The size that the card names; of an older card, which names none, those that the weights may have."""
+    """The size that the metadata names; of older metadata, which names none, those that the weights may have."""
     kind: Any = Seq2SeqSize if task.model.make_encoder else EncoderSize
     if shape is None:
         if kind is Seq2SeqSize:
@@ -150,13 +150,13 @@ def _likely_sizes(shapes: Sequence[tuple[int, ...]]) -> Iterator[EncoderSize]:
     matrices = [shape for shape in shapes if len(shape) == 2]
     if len(matrices) < 4:
         return
-    (pieces, hidden), (segments, _), (positions, _) = matrices[:3]
+    (tokens, hidden), (segments, _), (positions, _) = matrices[:3]
     inner = max((columns for rows, columns in matrices[3:] if rows == hidden), default=hidden)
     head_sizes = [size for size in range(1, hidden + 1) if hidden % size == 0]
     head_sizes.sort(key=lambda size: abs(math.log2(size / 64)))
     for activation, head_size in product(("gelu", "gelu_new", "relu"), head_sizes):
         yield EncoderSize(
-            vocab_size=pieces,
+            vocab_size=tokens,
             layers=max(1, matrices.count((hidden, inner))),
             hidden=hidden,
             heads=hidden // head_size,
@@ -187,7 +187,7 @@ class _Probe:
 
     def __init__(self, folder: Path, task: Task, context: Context) -> None:
         self._task, self._context = task, context
-        words = [piece for piece in context.text.vocab if piece.isalpha()] or ["text"]
+        words = [token for token in context.text.vocab if token.isalpha()] or ["text"]
         spread = words[:: max(1, len(words) // max(_PROBE_WORDS))] * max(_PROBE_WORDS)
         texts = [task.serving.as_asked(" ".join(spread[:count]).encode()) for count in _PROBE_WORDS]
         self._columns = {

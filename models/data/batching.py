@@ -39,7 +39,7 @@ class Corpus:
 
     @property
     def weights(self) -> np.ndarray:
-        """[rows]: what each row counts beside the others, in the loss and in its mean over held-out rows."""
+        """[rows]: what each row counts beside the others, in the loss and in its mean over evaluation examples."""
         return np.ones(len(self)) if self.counted is None else np.diff(self.others[self.counted].row_splits.numpy())
 
     @property
@@ -75,7 +75,7 @@ class Batch:
 
 
 def as_numbers(values: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Lists of whole numbers as all of the line has them: Examples know no integers but those of 64 bits."""
+    """Lists of whole numbers as all of the pipeline has them: Examples know no integers but those of 64 bits."""
     return tf.cast(values, tf.int32) if values.dtype == tf.int64 else values
 
 
@@ -185,13 +185,13 @@ def plan(lengths: np.ndarray, batch_size: int, buckets: Sequence[int], *, seed: 
 
 
 def plan_by_tokens(
-    sides: Sequence[np.ndarray], most: int, *, seed: int | None, epoch: int = 0, jitter: float = 2.0
+    sides: Sequence[np.ndarray], limit: int, *, seed: int | None, epoch: int = 0, jitter: float = 2.0
 ) -> list[Batch]:
     """Batches of one epoch, each of as many rows as fit: rows times the longest of each side are at most so many tokens.
 
     Args:
       sides: [rows] lengths; of the source and of the target, say. Rows that are alike in all of them go together.
-      most: tokens a batch, padding included; a row that is longer has a batch of its own.
+      limit: tokens a batch, padding included; a row that is longer has a batch of its own.
       seed: draws which of the rows that are about alike share a batch, and the order of the batches. Without one, they are
         in the order of their lengths.
       jitter: rows whose first side differs by less may change places.
@@ -205,7 +205,7 @@ def plan_by_tokens(
     ordered = np.stack([side[order] for side in sides], axis=1).tolist()
     for place, lengths in enumerate(ordered):
         grown = [max(pair) for pair in zip(longest, lengths, strict=True)]
-        if place > begin and (place + 1 - begin) * sum(grown) > most:
+        if place > begin and (place + 1 - begin) * sum(grown) > limit:
             batches.append(Batch(order[begin:place], longest[0]))
             begin, grown = place, lengths
         longest = grown

@@ -1,6 +1,6 @@
 """What is done where some classes are rare: what is learned from them weighs more, or they are drawn more often.
 
-Both change the training alone: held-out rows are measured as they are.
+Both change the training alone: evaluation examples are measured as they are.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def drawn_rows(classes: np.ndarray, sampling: Sampling, *, seed: int, epoch: int
     return np.concatenate(chosen)
 
 
-def _quotas(shares: np.ndarray, total: int) -> np.ndarray:
+def _quotas(fractions: np.ndarray, total: int) -> np.ndarray:
     """Whole numbers in the proportion of the shares that add up to the total; the largest rests are rounded up."""
-    exact = shares / shares.sum() * total
+    exact = fractions / fractions.sum() * total
     quotas = np.floor(exact).astype(int)
     quotas[np.argsort(quotas - exact, kind="stable")[: total - quotas.sum()]] += 1
     return quotas

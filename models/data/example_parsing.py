@@ -25,7 +25,7 @@ def features_of(records: tf.Tensor, task: Task, context: Context) -> dict[str, A
     return task.preprocessing.features(columns, context)
 
 
-def read_records(files: Sequence[str], most: int | None = None) -> list[bytes]:
-    """The serialized Examples of TFRecords in gzip, in the order of the files' names; the first `most` of them."""
+def read_records(files: Sequence[str], limit: int | None = None) -> list[bytes]:
+    """The serialized Examples of TFRecords in gzip, in the order of the files' names; the first `limit` of them."""
     dataset = tf.data.TFRecordDataset(sorted(files), compression_type="GZIP")
-    return list((dataset if most is None else dataset.take(most)).as_numpy_iterator())
+    return list((dataset if limit is None else dataset.take(limit)).as_numpy_iterator())

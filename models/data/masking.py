@@ -1,4 +1,4 @@
-"""Masks for masked-language modelling: which tokens are to be guessed, and what stands in their place.
+"""Masks for masked-language modelling: which tokens are to be predicted, and what stands in their place.
 
 Plain numpy, so that the same lines make static masks while the data is written and fresh ones in every epoch of a
 training (`tf.data` calls them batch by batch). A mask follows from its generator alone.
@@ -22,18 +22,18 @@ _LONGEST_SPAN = 10
 class MaskingRules:
     """What is masked, and by what.
 
-    Room is made for `share` of the tokens, [CLS] and [SEP] counted but never chosen, for one at least and for `most` at
-    most; a word that is longer than the room that is left is passed over. Of the chosen tokens 80 % become [MASK], 10 %
-    any piece of the vocabulary and 10 % stay, each by a draw of its own, whatever unit was chosen.
+    Room is made for `probability` of the tokens, [CLS] and [SEP] counted but never chosen, for one at least and for
+    `max_predictions` at most; a word that is longer than the room that is left is passed over. Of the chosen tokens 80 %
+    become [MASK], 10 % any token of the vocabulary and 10 % stay, each by a draw of its own, whatever unit was chosen.
     """
 
     mask_id: int
     vocab_size: int
     special_ids: tuple[int, ...]
     continues: np.ndarray
-    """[vocab] bool: pieces that continue a word."""
-    share: float = 0.15
-    most: int = 20
+    """[vocab] bool: tokens that continue a word."""
+    probability: float = 0.15
+    max_predictions: int = 20
     units: Units = "token"
     """Chosen one by one, as whole words, or as runs of whole words."""
 
@@ -63,7 +63,7 @@ def mask_batch(token_ids: np.ndarray, lengths: np.ndarray, rules: MaskingRules, 
     able = (np.arange(token_ids.shape[1]) < lengths[:, None]) & ~special[token_ids]
     room = how_many(lengths, rules)
     if rules.units == "token":
-        order = np.where(able, generator.random(able.shape), np.inf).argsort(axis=1)[:, : rules.most]
+        order = np.where(able, generator.random(able.shape), np.inf).argsort(axis=1)[:, : rules.max_predictions]
         picked = [row[:count] for row, count in zip(order, np.minimum(room, able.sum(axis=1)), strict=True)]
     else:
         pick = _spans if rules.units == "span" else _words
@@ -71,7 +71,7 @@ def mask_batch(token_ids: np.ndarray, lengths: np.ndarray, rules: MaskingRules, 
             pick(_word_positions(ids, here, rules), int(count), generator)
             for ids, here, count in zip(token_ids, able, room, strict=True)
         ]
-    positions = np.zeros((len(token_ids), rules.most), np.int32)
+    positions = np.zeros((len(token_ids), rules.max_predictions), np.int32)
     chosen = np.zeros_like(positions, bool)
     for row, found in enumerate(picked):
         positions[row, : len(found)], chosen[row, : len(found)] = np.sort(found), True
@@ -119,7 +119,7 @@ def mask_rows(
 
 def how_many(tokens: np.ndarray, rules: MaskingRules) -> np.ndarray:
     """Tokens to choose of texts of so many; a half is rounded to the even number, as Python does."""
-    return np.clip(np.rint(np.asarray(tokens) * rules.share).astype(int), 1, rules.most)
+    return np.clip(np.rint(np.asarray(tokens) * rules.probability).astype(int), 1, rules.max_predictions)
 
 
 def _word_positions(token_ids: np.ndarray, able: np.ndarray, rules: MaskingRules) -> list[np.ndarray]:

@@ -43,9 +43,9 @@ class Decision:
         )
 
     @classmethod
-    def of_card(cls, card: Mapping[str, Any]) -> Decision:
+    def of_metadata(cls, metadata: Mapping[str, Any]) -> Decision:
         """Of a model that has been exported, by what it says of itself; an older one says less."""
-        return cls.of(card.get("labels", ()), card.get("positive"), card.get("tuned", {}))
+        return cls.of(metadata.get("labels", ()), metadata.get("positive"), metadata.get("tuned", {}))
 
     def looking_for(self, positive: int) -> Decision:
         """The same answers, where another one of two classes is called the positive one."""

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from bertline.models.data.batching import padded
 from bertline.models.decisions.decision import EVEN, NONE
-from bertline.models.decisions.tuning import FEWEST_EXAMPLES, gathered, tune
+from bertline.models.decisions.tuning import MIN_EXAMPLES, gathered, tune
 from bertline.models.tasks.base.task import Context, Task, Tensors, expanded
 from bertline.models.training.epoch_metrics import traced_once
 
@@ -51,7 +51,7 @@ def tune_decision(task: Task, model: Any, context: Context, rows: Iterable[Tenso
     if not settings.calibration and settings.decision == "argmax" and not settings.abstain:
         return {}
     batches = list(rows)
-    if sum(int(task.evaluation.targets(batch)[output.weight].shape[0] or 0) for batch in batches) < FEWEST_EXAMPLES:
+    if sum(int(task.evaluation.targets(batch)[output.weight].shape[0] or 0) for batch in batches) < MIN_EXAMPLES:
         return {}  # without a look at the model, which takes a while to be traced
     untuned = replace(context, tuned={})
 

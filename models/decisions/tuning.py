@@ -20,15 +20,15 @@ from bertline.pipeline.core.errors import BertlineError
 if TYPE_CHECKING:
     from bertline.models.tasks.base.task import Task
 
-FEWEST_EXAMPLES = 50
+MIN_EXAMPLES = 50
 """From which anything is tuned."""
-FEWEST_OF_EACH = 10
+MIN_OF_EACH = 10
 """Examples with the positive class (or any label) and without, from which a threshold is tuned."""
-FEWEST_ANSWERS = 20
+MIN_ANSWERS = 20
 """That are to be left where the model abstains: of fewer, a precision says little."""
 FOLDS = 5
 _COLDEST, _HOTTEST = 0.05, 20.0
-_MOST_NUMBERS = 500_000
+_MAX_NUMBERS = 500_000
 """Probabilities that a temperature is fitted on: one number needs no more, and the search takes a second."""
 _LEAST = 1e-30
 """A probability of 0 in float32 was a little more."""
@@ -74,7 +74,7 @@ def best_temperature(probabilities: np.ndarray, true: np.ndarray) -> float | Non
     right = (probabilities > EVEN) == (true > 0) if several else probabilities.argmax(axis=1) == true
     if right.all():  # rounding would still find a least cross entropy, by which the model is surer than it can know
         return None
-    step = max(1, probabilities.size // _MOST_NUMBERS)
+    step = max(1, probabilities.size // _MAX_NUMBERS)
     logits, true = logits_of(probabilities[::step], several), true[::step]
 
     def cross_entropy(log_temperature: float) -> float:
@@ -129,7 +129,7 @@ def best_abstention(confidence: np.ndarray, right: np.ndarray, precision: float)
 
 
 def enough_answered(confidence: np.ndarray, right: np.ndarray) -> list[Abstention]:
-    return [one for one in abstentions(confidence, right) if one.coverage * len(right) >= FEWEST_ANSWERS - 0.5]
+    return [one for one in abstentions(confidence, right) if one.coverage * len(right) >= MIN_ANSWERS - 0.5]
 
 
 def cross_fitted(
@@ -149,14 +149,14 @@ def cross_fitted(
 
 def lacking(true: np.ndarray, positive: int = -1) -> dict[str, str]:
     """What cannot be tuned by so few examples -> why."""
-    if len(true) < FEWEST_EXAMPLES:
-        few = f"there are {len(true)} evaluation examples, and it takes {FEWEST_EXAMPLES}"
+    if len(true) < MIN_EXAMPLES:
+        few = f"there are {len(true)} evaluation examples, and it takes {MIN_EXAMPLES}"
         return {TEMPERATURE: few, THRESHOLD: few, CONFIDENCE: few}
     flags = true.ravel() > 0 if true.ndim == 2 else true == positive % 2
     least = min(int(flags.sum()), int((~flags).sum()))
-    if least < FEWEST_OF_EACH:
+    if least < MIN_OF_EACH:
         what = "of any label" if true.ndim == 2 else "of one of the classes"
-        return {THRESHOLD: f"there are {least} evaluation examples {what}, and it takes {FEWEST_OF_EACH}"}
+        return {THRESHOLD: f"there are {least} evaluation examples {what}, and it takes {MIN_OF_EACH}"}
     return {}
 
 

@@ -22,7 +22,7 @@ from bertline.pipeline.core.errors import BertlineError
 
 Baseline = Literal["pad", "mask", "zero"]
 _TOKENS_AT_ONCE = 2048
-_MOST_WINDOWS = 8
+_MAX_WINDOWS = 8
 OF_ATTENTION = "attention"
 """A note that begins so is of no use to those who are not shown the heads."""
 
@@ -35,7 +35,7 @@ class Explainer:
       ask: (the texts of one row) -> the outputs of the served signature for it.
       readable: such outputs for a person.
       tokenize: (the texts of one row) -> the token ids that the SavedModel itself makes of them, to be held against ours.
-      write: of a model that writes, (the texts of one row) -> the pieces that it answers with, without an end.
+      write: of a model that writes, (the texts of one row) -> the tokens that it answers with, without an end.
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class Explainer:
         """Explains the answer to one row of texts.
 
         Args:
-          label: what is explained in place of what was answered: a class, a tag, a piece, an ending, a part of the text.
+          label: what is explained in place of what was answered: a class, a tag, a token, an ending, a part of the text.
           word: the word, [MASK] or word of the translation that is explained, or its number.
           start: of a model that tags, where the word begins in the text, in characters: it may stand there several times.
-          baseline: the vector that each piece of a text begins as, on the way along which gradients are taken. [PAD] is the
-            one piece that stands in no text, so that no model has learned to read something into it, and every vocabulary
+          baseline: the vector that each token of a text begins as, on the way along which gradients are taken. [PAD] is the
+            one token that stands in no text, so that no model has learned to read something into it, and every vocabulary
             has it. [CLS] and [SEP] stay as they are, and so does [MASK], the question itself.
         """
         written = () if self._write is None else (*self._write(texts), SEP)
@@ -91,12 +91,12 @@ class Explainer:
             start,
         )
         targets = targets_of(self._task, asked)
-        rows = {target.row: request.row(target.row) for target in targets[:_MOST_WINDOWS]}
+        rows = {target.row: request.row(target.row) for target in targets[:_MAX_WINDOWS]}
         attributions = tuple(
             Attribution(
                 target.name, target.unit, rows[target.row].reading, self._integrated(target, rows[target.row], baseline)
             )
-            for target in targets[:_MOST_WINDOWS]
+            for target in targets[:_MAX_WINDOWS]
         )
         attentions = self._attentions(rows[targets[0].row], written)
         notes = tuple(_notes(request, attributions, len(targets)))
@@ -106,7 +106,7 @@ class Explainer:
         vectors = self._inside.embed(row.batch[TOKENS])  # [1, seq, width]
         begin = tf.where(row.fixed[:, np.newaxis], vectors, self._baseline(baseline, vectors))
         way = vectors - begin
-        at_once = max(1, _TOKENS_AT_ONCE // len(row.reading.pieces))
+        at_once = max(1, _TOKENS_AT_ONCE // len(row.reading.tokens))
 
         def some(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             on_way = begin + tf.constant(places, tf.float32)[:, tf.newaxis, tf.newaxis] * way
@@ -128,18 +128,18 @@ class Explainer:
         if name == "zero":
             return tf.zeros_like(vectors)
         text = self._context.text
-        piece = text.pad_id if name == "pad" else text.mask_id
-        if piece is None:
+        token = text.pad_id if name == "pad" else text.mask_id
+        if token is None:
             raise BertlineError("--baseline mask: the model's vocabulary has no [MASK]; leave it out.")
-        return self._inside.embed(tf.constant([[piece]]))
+        return self._inside.embed(tf.constant([[token]]))
 
     def _attentions(self, row: Row, written: tuple[str, ...]) -> dict[str, Attention]:
         found = self._inside.attend(row.batch)
-        read = row.reading.pieces
+        read = row.reading.tokens
         seen = {layer.shape[-1] for layer in found["weights"].get("encoder", ())}
         if seen and len(read) not in seen:  # the first of several windows
             read = (*read[: seen.pop() - 1], read[-1])
-        # What is written at a place was told from the pieces before it, of which the first is [CLS].
+        # What is written at a place was told from the tokens before it, of which the first is [CLS].
         before = (CLS, *written[:-1])
         sides = {"encoder": (read, read), "decoder": (written, before), "source": (written, read)}
         return {

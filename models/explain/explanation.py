@@ -20,14 +20,14 @@ class Attribution:
     """What each word adds to one number of an answer; below 0 it speaks against it."""
 
     name: str
-    """Of the number: a class, a piece, a part of the answer."""
+    """Of the number: a class, a token, a part of the answer."""
     unit: str
     reading: Reading
     found: Integrated
 
     @property
-    def pieces(self) -> np.ndarray:
-        """[pieces] of the reading."""
+    def tokens(self) -> np.ndarray:
+        """[tokens] of the reading."""
         return self.found.added
 
     @property
@@ -47,8 +47,8 @@ class Attribution:
             "complete": found.is_complete,
             "gradients": found.gradients,
             "words": [{**word._asdict(), "added": round(float(added), _DIGITS)} for word, added in words],
-            "pieces": list(reading.pieces),
-            "pieces_added": _numbers(self.pieces),
+            "pieces": list(reading.tokens),
+            "pieces_added": _numbers(self.tokens),
         }
 
 
@@ -57,13 +57,13 @@ class Attention:
     """Where the heads of a stack of layers look."""
 
     name: str
-    """`encoder`; of a translation also `decoder`, to the pieces written before, and `source`, to the pieces read."""
+    """`encoder`; of a translation also `decoder`, to the tokens written before, and `source`, to the tokens read."""
     layers: tuple[np.ndarray, ...]
     """Of each [heads, looking, looked at], where a row sums to 1; of equally many heads unless some were pruned."""
     heads: tuple[tuple[int, ...], ...]
     """The numbers of each layer's heads; pruned ones are left out."""
     looking: tuple[str, ...]
-    """Pieces."""
+    """Tokens."""
     looked_at: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -96,12 +96,12 @@ class Explanation:
 
     @property
     def rollout(self) -> np.ndarray:
-        """[pieces, pieces]: how much of each position of the encoder's last layer came from each piece."""
+        """[tokens, tokens]: how much of each position of the encoder's last layer came from each token."""
         return rollout(self.attentions["encoder"].layers)
 
     @property
     def alignment(self) -> np.ndarray | None:
-        """[written, read]: how much each piece of a translation looked at each of the source; None for other tasks.
+        """[written, read]: how much each token of a translation looked at each of the source; None for other tasks.
 
         All heads of the last but one layer: of the last, they already mix what is to be written next.
         """

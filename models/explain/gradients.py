@@ -15,7 +15,7 @@ import numpy as np
 
 TOLERANCE = 1e-3
 """By so much at most may what the tokens add miss the change of the score."""
-MOST_GRADIENTS = 5000
+MAX_GRADIENTS = 5000
 _PARTS = 4  # to begin with
 _FIRST, _LATER = (((nodes + 1) / 2, weights / 2) for nodes, weights in map(np.polynomial.legendre.leggauss, (8, 4)))
 """Gauss and Legendre's rules. What is halved has mostly a kink inside, as a ReLU makes, where more nodes gain nothing."""
@@ -54,8 +54,8 @@ class _Part(NamedTuple):
         return float(self.added.sum() - (self.last - self.first))
 
 
-def integrate(ask: Ask, *, tolerance: float = TOLERANCE, most: int = MOST_GRADIENTS) -> Integrated:
-    """Adds up gradients along the way until completeness holds, or `most` of them were asked for.
+def integrate(ask: Ask, *, tolerance: float = TOLERANCE, limit: int = MAX_GRADIENTS) -> Integrated:
+    """Adds up gradients along the way until completeness holds, or `limit` of them were asked for.
 
     >>> found = integrate(lambda at: (at**2, np.stack([at, at], axis=1)))  # both tokens push alike
     >>> found.added.round(6), found.is_complete
@@ -72,7 +72,7 @@ def integrate(ask: Ask, *, tolerance: float = TOLERANCE, most: int = MOST_GRADIE
     edges = np.linspace(0.0, 1.0, _PARTS + 1).tolist()
     parts = _measured(counted, list(pairwise(edges)), _FIRST, scores)
     # Half of what is allowed: errors of parts may cancel out, and are not relied upon to.
-    while sum(abs(part.error) for part in parts) > tolerance / 2 and asked < most:
+    while sum(abs(part.error) for part in parts) > tolerance / 2 and asked < limit:
         parts.sort(key=lambda part: abs(part.error))
         good = int((np.cumsum([abs(part.error) for part in parts]) <= tolerance / 4).sum())
         halves = [half for part in parts[good:] for half in pairwise((part.begin, (part.begin + part.end) / 2, part.end))]

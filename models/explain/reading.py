@@ -1,4 +1,4 @@
-"""What a model read at once, and the words that its pieces are of."""
+"""What a model read at once, and the words that its tokens are of."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ class Word(NamedTuple):
 class Reading:
     """A text, a pair, several texts side by side, or a window over a long one."""
 
-    pieces: tuple[str, ...]
+    tokens: tuple[str, ...]
     words: tuple[Word, ...]
     """In the order in which they were read; one that was read several times, as the text before several endings, once."""
     word_of: np.ndarray
-    """[pieces] the number of each piece's word; -1 for [CLS] and [SEP]."""
+    """[tokens] the number of each token's word; -1 for [CLS] and [SEP]."""
 
-    def of_words(self, of_pieces: np.ndarray) -> np.ndarray:
-        """[words] the sums over their pieces."""
+    def of_words(self, of_tokens: np.ndarray) -> np.ndarray:
+        """[words] the sums over their tokens."""
         sums = np.zeros(len(self.words))
-        np.add.at(sums, self.word_of[self.word_of >= 0], of_pieces[self.word_of >= 0])
+        np.add.at(sums, self.word_of[self.word_of >= 0], of_tokens[self.word_of >= 0])
         return sums
 
 
-def reading_of(pieces: Sequence[str], places: Mapping[str, np.ndarray], texts: Sequence[str]) -> Reading:
-    """Puts pieces together to words.
+def reading_of(tokens: Sequence[str], places: Mapping[str, np.ndarray], texts: Sequence[str]) -> Reading:
+    """Puts tokens together to words.
 
     Args:
-      pieces: of one row, without padding.
+      tokens: of one row, without padding.
       places: PLACES of them.
       texts: of the row, in their order; endings to choose from after the others.
     """
@@ -56,4 +56,4 @@ def reading_of(pieces: Sequence[str], places: Mapping[str, np.ndarray], texts: S
             spans[text, word] = min(first, start), max(last, end)
     numbers = {key: number for number, key in enumerate(spans)}
     words = tuple(Word(text, start, end, texts[text][start:end]) for (text, _), (start, end) in spans.items())
-    return Reading(tuple(pieces), words, np.asarray([-1 if key is None else numbers[key] for key in keys], np.int64))
+    return Reading(tuple(tokens), words, np.asarray([-1 if key is None else numbers[key] for key in keys], np.int64))

@@ -18,7 +18,7 @@ from bertline.pipeline.core.errors import BertlineError
 
 Texts = Mapping[str, bytes | Sequence[bytes]]
 """Of one row, by their names in the model's signature and in its order; endings to choose from are a list, and the last."""
-_MOST_CHARACTERS = 100_000
+_MAX_CHARACTERS = 100_000
 
 
 class Row(NamedTuple):
@@ -36,7 +36,7 @@ class Request:
 
     Args:
       context: with `places`.
-      written: the pieces of what a model wrote for them, and its end; none for a model that does not write.
+      written: the tokens of what a model wrote for them, and its end; none for a model that does not write.
     """
 
     def __init__(self, texts: Texts, task: Task, context: Context, written: Sequence[str] = ()) -> None:
@@ -50,7 +50,7 @@ class Request:
         """Of the whole text, however many windows it is read in."""
         self._all = padded(expanded(task, features, context))
         if written:
-            self._all["target_ids"] = tf.constant([[context.target.vocab.index(piece) for piece in written]])
+            self._all["target_ids"] = tf.constant([[context.target.vocab.index(token) for token in written]])
         self._text = context.text
         self.skips = context.text.long != "cut"
         """Whether the middle of a long text is left out."""
@@ -85,8 +85,8 @@ class Request:
         places = {name: self._all[name].numpy()[number, :length] for name in PLACES}
         text = self._text
         fixed = np.isin(ids, [id for id in (text.cls_id, text.sep_id, text.mask_id) if id is not None])
-        pieces = [text.vocab[piece] for piece in ids]
-        return Row(batch, reading_of(pieces, places, list(self.texts.values())), fixed)
+        tokens = [text.vocab[token] for token in ids]
+        return Row(batch, reading_of(tokens, places, list(self.texts.values())), fixed)
 
 
 def _named(texts: Texts) -> dict[str, str]:
@@ -97,6 +97,6 @@ def _named(texts: Texts) -> dict[str, str]:
             named[name] = text_of(value)
         else:
             named |= {f"choice {number}": text_of(text) for number, text in enumerate(value, 1)}
-    if sum(map(len, named.values())) > _MOST_CHARACTERS:
-        raise BertlineError(f"the texts have more than {_MOST_CHARACTERS:,} characters; explain a part of them.")
+    if sum(map(len, named.values())) > _MAX_CHARACTERS:
+        raise BertlineError(f"the texts have more than {_MAX_CHARACTERS:,} characters; explain a part of them.")
     return named

@@ -19,7 +19,7 @@ _SHOWN = 12
 @dataclass(frozen=True)
 class Target:
     name: str
-    """For a person: a class, a piece, a part of an answer."""
+    """For a person: a class, a token, a part of an answer."""
     unit: str
     score: Callable[[Outputs], tf.Tensor]
     """(outputs for several versions of the row) -> [versions]."""
@@ -41,7 +41,7 @@ class Answered(NamedTuple):
     labels: Sequence[str]
     """Of the model: its classes or tags."""
     vocab: Sequence[str]
-    """Of the pieces that the model guesses or writes."""
+    """Of the tokens that the model predicts or writes."""
     label: str | None = None
     """What is to be explained in place of what was answered."""
     word: str | None = None

@@ -156,7 +156,7 @@ def _tokens_of_span(asked: Answered, begin: int, end: int) -> tuple[int, int, in
         raise BertlineError("--label: the model reads nothing in this part of the text; give another one.")
     window = int(first.any(axis=1).argmax())
     last = touched[window] & (ends[window] == ends[window].max(where=touched[window], initial=begin))
-    # One character may be several pieces; then it is the one that the model likes best.
+    # One character may be several tokens; then it is the one that the model likes best.
     liked = (np.where(are, asked.outputs[side][window], -np.inf) for side, are in (("start", first[window]), ("end", last)))
     at_first, at_last = (int(scores.argmax()) for scores in liked)
     return window, at_first, at_last
@@ -167,25 +167,25 @@ def of_masks(asked: Answered) -> list[Target]:
     if not count:
         raise BertlineError("there is no [MASK] in the text; put one where the model is to predict a token.")
     place = asked.place([f"[MASK] {number}" for number in range(1, count + 1)], "[MASK]") or 0
-    piece = int(asked.outputs["guesses"][0, place].argmax())
+    token = int(asked.outputs["guesses"][0, place].argmax())
     if asked.label is not None:
-        piece = known(asked.label, asked.vocab, "the vocabulary has no such token")
-    name = f"{asked.vocab[piece]} for [MASK]" + (f" {place + 1}" if count > 1 else "")
-    return [Target(name, LOG_ODDS, lambda outputs: log_odds(outputs["guesses"][:, place], piece))]
+        token = known(asked.label, asked.vocab, "the vocabulary has no such token")
+    name = f"{asked.vocab[token]} for [MASK]" + (f" {place + 1}" if count > 1 else "")
+    return [Target(name, LOG_ODDS, lambda outputs: log_odds(outputs["guesses"][:, place], token))]
 
 
 def of_translation(asked: Answered) -> list[Target]:
-    """All that was written, or one word of it: each piece after those before it, which are given."""
+    """All that was written, or one word of it: each token after those before it, which are given."""
     ids = asked.batch["target_ids"][0].tolist()
-    pieces = [asked.vocab[number] for number in ids]
-    begins = [at for at, piece in enumerate(pieces) if not piece.startswith(CONTINUATION)]
+    tokens = [asked.vocab[number] for number in ids]
+    begins = [at for at, token in enumerate(tokens) if not token.startswith(CONTINUATION)]
     spans = list(zip(begins, [*begins[1:], len(ids)], strict=True))
-    words = ["".join(pieces[begin:end]).replace(CONTINUATION, "").replace(JOINER, "") for begin, end in spans]
+    words = ["".join(tokens[begin:end]).replace(CONTINUATION, "").replace(JOINER, "") for begin, end in spans]
     at = asked.place(words, "word of the translation")
     begin, end = (0, len(ids)) if at is None else spans[at]
 
     def score(outputs: Outputs) -> tf.Tensor:
-        shares = tf.nn.log_softmax(outputs[ONLY][:, begin:end])  # [versions, pieces, vocabulary]
+        shares = tf.nn.log_softmax(outputs[ONLY][:, begin:end])  # [versions, tokens, vocabulary]
         return tf.reduce_sum(shares * tf.one_hot(ids[begin:end], shares.shape[-1]), axis=[1, 2])
 
     return [Target("the translation" if at is None else words[at], LOG_PROBABILITY, score)]

@@ -50,7 +50,7 @@ def best_tags(scores: tf.Tensor, transitions: tf.Tensor, lengths: tf.Tensor) -> 
     return tf.transpose(tags)[:, : tf.shape(scores)[1]]
 
 
-def shares(scores: tf.Tensor, transitions: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+def probabilities(scores: tf.Tensor, transitions: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     """[rows, words, tags]: the share of each tag at each word among all ways to tag its row."""
     forward = _forward(scores, transitions)
     # Read from its end, a row is a chain as well.

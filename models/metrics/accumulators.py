@@ -1,6 +1,6 @@
 """Scores by the sums over rows that they follow from.
 
-The training measures its held-out rows after each epoch, and TFMA measures every slice: both add rows up by the same
+The training measures its evaluation examples after each epoch, and TFMA measures every slice: both add rows up by the same
 family, so their numbers agree. Sums are exact whatever the order in which rows are added and parts are merged.
 """
 
@@ -63,10 +63,10 @@ def family_of(score: str) -> str | None:
 
 
 def _confusion(decision: Decision) -> Family:
-    """Of labels that are ids of classes, and predictions that are their shares."""
+    """Of labels that are ids of classes, and predictions that are their probabilities."""
 
-    def add(found: np.ndarray, label: np.ndarray, shares: np.ndarray, labels: Sequence[str]) -> np.ndarray:
-        found[int(np.ravel(label)[0]), int(decision.classes(np.reshape(shares, (1, -1)))[0])] += 1
+    def add(found: np.ndarray, label: np.ndarray, probabilities: np.ndarray, labels: Sequence[str]) -> np.ndarray:
+        found[int(np.ravel(label)[0]), int(decision.classes(np.reshape(probabilities, (1, -1)))[0])] += 1
         return found
 
     of_positive = {name: partial(score, positive=decision.positive) for name, score in OF_POSITIVE.items()}
@@ -75,11 +75,13 @@ def _confusion(decision: Decision) -> Family:
 
 
 def _decisions(decision: Decision) -> Family:
-    """Of labels of 0 and 1, and predictions that are shares, one of each a class."""
+    """Of labels of 0 and 1, and predictions that are probabilities, one of each a class."""
     return Family(
         OF_DECISIONS,
         lambda labels: Decisions.none(len(labels)),
-        lambda found, label, shares, labels: found + Decisions.of_row(np.ravel(label), np.ravel(shares), decision),
+        lambda found, label, probabilities, labels: (
+            found + Decisions.of_row(np.ravel(label), np.ravel(probabilities), decision)
+        ),
         lambda a, b: a + b,
         of_classes=Decisions.of_classes,
     )
@@ -94,7 +96,7 @@ def _add_values(found: tuple[array, array], label: np.ndarray, value: np.ndarray
 def _add_entities(found: Entities, label: np.ndarray, answer: np.ndarray, labels: Sequence[str]) -> Entities:
     true = [labels[tag] if tag >= 0 else None for tag in np.ravel(label).astype(int)]
     given = [labels[tag] if tag >= 0 else tag_schemes.OUTSIDE for tag in np.ravel(answer).astype(int)]
-    # Rows are filled up to the longest of their batch, and words without any piece have no answer.
+    # Rows are filled up to the longest of their batch, and words without any token have no answer.
     given = [*given, *[tag_schemes.OUTSIDE] * len(true)][: len(true)]
     return found.add(given, true)
 

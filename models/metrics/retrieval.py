@@ -38,9 +38,9 @@ def reciprocal_rank(places: np.ndarray) -> float:
     return float(np.mean(1 / places)) if len(places) else float("nan")
 
 
-def recall_at(most: int) -> Callable[[np.ndarray], float]:
+def recall_at(limit: int) -> Callable[[np.ndarray], float]:
     """Share of the questions whose own candidate is among the first so many."""
-    return lambda places: float(np.mean(places <= most)) if len(places) else float("nan")
+    return lambda places: float(np.mean(places <= limit)) if len(places) else float("nan")
 
 
 OF_RANKS: Mapping[str, Callable[[np.ndarray], float]] = {

@@ -84,13 +84,13 @@ def _of_each(confusion: Confusion) -> dict[str, np.ndarray]:
     counts = np.asarray(confusion, float)
     hits, true, predicted = np.diag(counts), counts.sum(axis=1), counts.sum(axis=0)
 
-    def share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    def ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
         return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
 
     return {
-        "precision": share(hits, predicted),
-        "recall": share(hits, true),
-        "f1": share(2 * hits, true + predicted),
+        "precision": ratio(hits, predicted),
+        "recall": ratio(hits, true),
+        "f1": ratio(2 * hits, true + predicted),
         "rows": true,
     }
 
@@ -120,8 +120,8 @@ def places_in_order(values: np.ndarray) -> np.ndarray:
     return (ends - (counts - 1) / 2)[which]
 
 
-LEAST_SHARE = 1e-7
-"""What Keras takes a share of 0 for, whose logarithm would be infinite."""
+MIN_PROBABILITY = 1e-7
+"""What Keras takes a probability of 0 for, whose logarithm would be infinite."""
 
 
 @dataclass(frozen=True)
@@ -141,9 +141,9 @@ class Decisions:
         return cls(np.zeros((classes, 3), np.int64))
 
     @classmethod
-    def of_row(cls, flags: np.ndarray, shares: np.ndarray, decision: Decision = LIKELIEST) -> Decisions:
-        true, taken = flags > 0, decision.flags(shares)
-        right = np.clip(np.where(true, shares, 1 - shares).astype(float), LEAST_SHARE, 1)
+    def of_row(cls, flags: np.ndarray, probabilities: np.ndarray, decision: Decision = LIKELIEST) -> Decisions:
+        true, taken = flags > 0, decision.flags(probabilities)
+        right = np.clip(np.where(true, probabilities, 1 - probabilities).astype(float), MIN_PROBABILITY, 1)
         counts = np.stack([true & taken, taken, true], axis=1).astype(np.int64)
         return cls(counts, 1, int((true == taken).all()), float(-np.log(right).mean()))
 
@@ -175,7 +175,7 @@ def decisions_macro_f1(sums: Decisions) -> float:
 
 
 def subset_accuracy(sums: Decisions) -> float:
-    """Share of the rows of which every class is right."""
+    """Fraction of the rows of which every class is right."""
     return sums.exact / sums.rows if sums.rows else math.nan
 
 
@@ -255,13 +255,13 @@ def word_accuracy(found: Entities) -> float:
     return found.right / found.words if found.words else math.nan
 
 
-def is_right(labels: np.ndarray, shares: np.ndarray, decision: Decision = LIKELIEST) -> np.ndarray:
-    return decision.classes(shares) == labels
+def is_right(labels: np.ndarray, probabilities: np.ndarray, decision: Decision = LIKELIEST) -> np.ndarray:
+    return decision.classes(probabilities) == labels
 
 
-def cross_entropy(labels: np.ndarray, shares: np.ndarray, decision: Decision = LIKELIEST) -> np.ndarray:
+def cross_entropy(labels: np.ndarray, probabilities: np.ndarray, decision: Decision = LIKELIEST) -> np.ndarray:
     """As Keras has it, which makes logits of the shares again."""
-    logs = np.log(np.clip(shares.astype(np.float64), LEAST_SHARE, 1 - LEAST_SHARE))
+    logs = np.log(np.clip(probabilities.astype(np.float64), MIN_PROBABILITY, 1 - MIN_PROBABILITY))
     return np.log(np.exp(logs).sum(axis=1)) - logs[np.arange(len(logs)), labels]
 
 
@@ -269,7 +269,8 @@ OF_CLASSES: Mapping[str, Callable[[np.ndarray, np.ndarray, Decision], np.ndarray
     "SparseCategoricalAccuracy": is_right,
     "SparseCategoricalCrossentropy": cross_entropy,
 }
-"""(ids of classes, shares, decision) -> of each row a number; their mean by the weights is Keras's metric of that name."""
+"""(ids of classes, probabilities, decision) -> of each row a number; their mean by the weights is Keras's metric of that
+name."""
 OF_ENTITIES: Mapping[str, Callable[[Entities], float]] = {
     "EntityPrecision": entity_score("precision"),
     "EntityRecall": entity_score("recall"),

@@ -41,7 +41,7 @@ A = TypeVar("A", bound=Answer)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind(Generic[A]):
+class ResponseSpec(Generic[A]):
     """Answers of one form, and the signature that gives them."""
 
     call: str

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from bertline.models.responses.base import Given, Kind
+from bertline.models.responses.base import Given, ResponseSpec
 from bertline.models.responses.types import CLASSIFIED, MULTI_CLASSIFIED, Classified
 
 ALL = 10**9
 """More classes than any model has."""
 
 
-def likeliest(kind: Kind[Any], most: int) -> Kind[Any]:
-    """The kind, with `score` beside the label, and no more than `most` probabilities; another kind as it is.
+def likeliest(kind: ResponseSpec[Any], limit: int) -> ResponseSpec[Any]:
+    """The kind, with `score` beside the label, and no more than `limit` probabilities; another kind as it is.
 
     A model of no more classes keeps their order, the one of its signature; otherwise the likeliest is first.
     """
@@ -24,7 +24,7 @@ def likeliest(kind: Kind[Any], most: int) -> Kind[Any]:
         found = kind.plain(given)
         classes, probabilities = found.pop("classes"), found.pop("probabilities")
         of = dict(zip(classes, probabilities, strict=True))
-        shown = of if len(of) <= most else dict(sorted(of.items(), key=lambda each: -each[1])[:most])
+        shown = of if len(of) <= limit else dict(sorted(of.items(), key=lambda each: -each[1])[:limit])
         if kind is CLASSIFIED:
             label = found.pop("label")
             # Of a model that abstains, the score is the one that was not enough.
@@ -38,6 +38,6 @@ def likeliest(kind: Kind[Any], most: int) -> Kind[Any]:
         return replace(kind, plain=plain)
 
     def show(answer: Classified) -> str:
-        return answer.shown(most)
+        return answer.shown(limit)
 
     return replace(kind, plain=plain, show=show)

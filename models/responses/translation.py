@@ -1,4 +1,4 @@
-"""What a served model of the task translation answers: translations, and what each of their pieces looked at."""
+"""What a served model of the task translation answers: translations, and what each of their tokens looked at."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bertline.models.responses.base import Answer, Given, Kind, on_one_line, plain, text_of
+from bertline.models.responses.base import Answer, Given, ResponseSpec, on_one_line, plain, text_of
 from bertline.models.tokenization.joiner import JOINER
 from bertline.pipeline.core.errors import BertlineError
 
 SAMPLE = "sample"
 """The signature that draws a translation by chance."""
 ALIGN = "align"
-"""The signature that says which pieces of the source each piece of the translation looked at."""
+"""The signature that says which tokens of the source each token of the translation looked at."""
 _NOTHING = "(nothing)"
-_MOST_PIECES = (1 << 31) - 1
+_ALL_TOKENS = (1 << 31) - 1
 
 
 class Translation(NamedTuple):
@@ -46,9 +46,9 @@ class Translated(Answer):
         """The translation alone: a file that is piped through has as many lines as before."""
         return on_one_line(self.text)
 
-    def listed(self, most: int) -> str:
+    def listed(self, limit: int) -> str:
         """The best ones with their scores, one a line."""
-        return "\n".join(f"{score:8.3f}  {on_one_line(text) or _NOTHING}" for text, score in self.n_best[:most])
+        return "\n".join(f"{score:8.3f}  {on_one_line(text) or _NOTHING}" for text, score in self.n_best[:limit])
 
 
 def _is_one(at: int, found: Translation) -> bool:
@@ -60,58 +60,60 @@ def _is_one(at: int, found: Translation) -> bool:
 class Aligned(Answer):
     text: str
     source: tuple[str, ...]
-    """Pieces that the model read."""
+    """Tokens that the model read."""
     target: tuple[str, ...]
-    """Pieces that it wrote."""
+    """Tokens that it wrote."""
     weights: np.ndarray
-    """[target, source]: how much each piece of the translation looked at each one of the source."""
+    """[target, source]: how much each token of the translation looked at each one of the source."""
 
     @classmethod
     def of(cls, given: Given) -> Aligned:
-        """Without what fills the rows of a batch up: empty pieces, and zeros."""
-        source, target = (_pieces(given[name]) for name in ("source_pieces", "target_pieces"))
+        """Without what fills the rows of a batch up: empty tokens, and zeros."""
+        source, target = (_tokens(given[name]) for name in ("source_pieces", "target_pieces"))
         weights = np.asarray(given["alignment"])[: len(target), : len(source)]
         return cls(text_of(given["translation"]), source, target, weights)
 
-    def most(self) -> list[tuple[str, str, float]]:
-        """Of each piece of the translation the one of the source that it looked at most, and how much."""
+    def strongest(self) -> list[tuple[str, str, float]]:
+        """Of each token of the translation the one of the source that it looked at most, and how much."""
         if not self.source:
-            return [(piece, _NOTHING, 0.0) for piece in self.target]
+            return [(token, _NOTHING, 0.0) for token in self.target]
         at = self.weights.argmax(axis=1)
         pairs = zip(self.target, at, strict=True)
-        return [(piece, self.source[of], float(self.weights[row, of])) for row, (piece, of) in enumerate(pairs)]
+        return [(token, self.source[of], float(self.weights[row, of])) for row, (token, of) in enumerate(pairs)]
 
     def __str__(self) -> str:
-        width = max((len(_shown(piece)) for piece in self.target), default=0)
-        lines = [f"  {_shown(piece):<{width}}  {_shown(source)}  {weight:.3f}" for piece, source, weight in self.most()]
+        width = max((len(_shown(token)) for token in self.target), default=0)
+        lines = [
+            f"  {_shown(token):<{width}}  {_shown(source)}  {weight:.3f}" for token, source, weight in self.strongest()
+        ]
         return "\n".join([on_one_line(self.text) or _NOTHING, *lines])
 
 
-def _shown(piece: str) -> str:
+def _shown(token: str) -> str:
     """Without the mark of where there was no space, which no person wrote."""
-    return piece.replace(JOINER, "") or piece
+    return token.replace(JOINER, "") or token
 
 
-def _pieces(given: Any) -> tuple[str, ...]:
-    count = max((at for at, piece in enumerate(given, 1) if piece), default=0)
-    return tuple(text_of(piece) for piece in given[:count])
+def _tokens(given: Any) -> tuple[str, ...]:
+    count = max((at for at, token in enumerate(given, 1) if token), default=0)
+    return tuple(text_of(token) for token in given[:count])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """How a translation is drawn by chance, piece by piece."""
+    """How a translation is drawn by chance, token by token."""
 
     temperature: float = 1.0
-    """Below 1 the likely pieces are drawn more often than the model says, and above 1 the unlikely ones."""
+    """Below 1 the likely tokens are drawn more often than the model says, and above 1 the unlikely ones."""
     top_k: int = 0
-    """Only so many of the likeliest pieces are drawn from; 0: from all."""
+    """Only so many of the likeliest tokens are drawn from; 0: from all."""
     top_p: float = 1.0
-    """Only the likeliest pieces are drawn from that have so much of the probability together; 1: all."""
+    """Only the likeliest tokens are drawn from that have so much of the probability together; 1: all."""
     seed: int | None = None
     """The same text and seed are translated alike, whatever is asked beside them; None: each text draws one of its own."""
 
     def __post_init__(self) -> None:
-        is_possible = 0 < self.temperature < np.inf and 0 <= self.top_k <= _MOST_PIECES and 0 < self.top_p <= 1
+        is_possible = 0 < self.temperature < np.inf and 0 <= self.top_k <= _ALL_TOKENS and 0 < self.top_p <= 1
         if not is_possible or not -(1 << 63) <= (self.seed or 0) < 1 << 63:
             rule = "temperature is above 0, top_k 0 or more, top_p above 0 and 1 at most, and a seed has 64 bits"
             raise ValueError(f"{rule}. Received: {self}")
@@ -129,11 +131,11 @@ def _plain_best(given: Given) -> dict[str, Any]:
 
 def _plain_aligned(given: Given) -> dict[str, Any]:
     found = Aligned.of(given)
-    pieces = {"source_pieces": list(found.source), "target_pieces": list(found.target)}
-    return {"translation": found.text, **pieces, "alignment": plain(found.weights)}
+    tokens = {"source_pieces": list(found.source), "target_pieces": list(found.target)}
+    return {"translation": found.text, **tokens, "alignment": plain(found.weights)}
 
 
-TRANSLATED = Kind(
+TRANSLATED = ResponseSpec(
     call="translate",
     inputs=("text",),
     optional=(),
@@ -141,7 +143,7 @@ TRANSLATED = Kind(
     read=Translated.of,
     plain=_plain_best,
 )
-SAMPLED = Kind(
+SAMPLED = ResponseSpec(
     call="translate",
     signature=SAMPLE,
     inputs=("text",),
@@ -151,7 +153,7 @@ SAMPLED = Kind(
     read=Translated.of,
     plain=_plain_best,
 )
-ALIGNED = Kind(
+ALIGNED = ResponseSpec(
     call="align",
     signature=ALIGN,
     inputs=("text",),
@@ -162,19 +164,19 @@ ALIGNED = Kind(
 )
 
 
-def n_best(most: int) -> Kind[Translated]:
+def n_best(limit: int) -> ResponseSpec[Translated]:
     """TRANSLATED, with more of what the model gives: up to so many translations, for a person and in JSON."""
 
     def read(given: Given) -> Translated:
-        if (has := len(given["n_best"])) < most:
+        if (has := len(given["n_best"])) < limit:
             raise BertlineError(
-                f"--n-best {most}: this model gives {f'its {has} best' if has > 1 else 'the best alone'}; a run with"
-                f" translation.n_best={most} exports more of what its search finds."
+                f"--n-best {limit}: this model gives {f'its {has} best' if has > 1 else 'the best alone'}; a run with"
+                f" translation.n_best={limit} exports more of what its search finds."
             )
         return Translated.of(given)
 
     def with_others(given: Given) -> dict[str, Any]:
-        best = read(given).n_best[:most]
+        best = read(given).n_best[:limit]
         return {**_plain_best(given), "n_best": [one.text for one in best], "n_best_scores": [one.score for one in best]}
 
-    return replace(TRANSLATED, read=read, show=lambda found: found.listed(most), plain=with_others)
+    return replace(TRANSLATED, read=read, show=lambda found: found.listed(limit), plain=with_others)

@@ -1,6 +1,7 @@
 """What a served model's answers mean: each task's tensors as a value in the user's terms, which `str` shows to a person.
 
-It imports no TensorFlow, so that a client of a server can have it in a moment. A `Kind` is what a signature shows of its
+It imports no TensorFlow, so that a client of a server can have it in a moment. A `ResponseSpec` is what a signature shows
+of its
 task: two tasks that answer alike name the same one (`Serving.response`).
 """
 
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bertline.models.responses.base import Answer, Given, Kind, on_one_line, text_of
+from bertline.models.responses.base import Answer, Given, ResponseSpec, on_one_line, text_of
 from bertline.models.responses.translation import ALIGNED, SAMPLED, TRANSLATED
 
 EMBED = "embed"
@@ -21,15 +22,15 @@ _SHOWN_CLASSES = 5
 _SHOWN_OTHERS = 3
 
 
-def _shares(given: Given) -> dict[str, float]:
+def _probabilities(given: Given) -> dict[str, float]:
     pairs = zip(given["classes"], given["probabilities"], strict=True)
-    return {text_of(name): float(share) for name, share in pairs}
+    return {text_of(name): float(probability) for name, probability in pairs}
 
 
-def listed(shares: Mapping[str, float], most: int) -> str:
+def listed(probabilities: Mapping[str, float], limit: int) -> str:
     """The likeliest first."""
-    ranked = sorted(((share, name) for name, share in shares.items()), reverse=True)
-    return "  ".join(f"{name} {share:.3f}" for share, name in ranked[:most])
+    ranked = sorted(((probability, name) for name, probability in probabilities.items()), reverse=True)
+    return "  ".join(f"{name} {probability:.3f}" for probability, name in ranked[:limit])
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Classified(Answer):
 
     @classmethod
     def of(cls, given: Given) -> Classified:
-        return cls(text_of(given["label"]), _shares(given))
+        return cls(text_of(given["label"]), _probabilities(given))
 
     @property
     def abstained(self) -> bool:
@@ -51,14 +52,14 @@ class Classified(Answer):
     def __str__(self) -> str:
         return self.shown(_SHOWN_CLASSES)
 
-    def shown(self, most: int) -> str:
+    def shown(self, limit: int) -> str:
         """The likeliest classes; before them what is answered, where that is not the first of them."""
-        likely = listed(self.probabilities, most)
+        likely = listed(self.probabilities, limit)
         if self.abstained:
             return f"{self.label}; the likeliest is {likely}"
-        share = self.probabilities[self.label]
-        if any(other > share for other in self.probabilities.values()):
-            return f"{self.label} {share:.3f}, by its threshold; all: {likely}"
+        probability = self.probabilities[self.label]
+        if any(other > probability for other in self.probabilities.values()):
+            return f"{self.label} {probability:.3f}, by its threshold; all: {likely}"
         return likely
 
 
@@ -72,7 +73,7 @@ class MultiClassified(Answer):
     @classmethod
     def of(cls, given: Given) -> MultiClassified:
         """As many labels as there are: only a tensor has to be filled up."""
-        return cls(tuple(text_of(name) for name in given["labels"] if name), _shares(given))
+        return cls(tuple(text_of(name) for name in given["labels"] if name), _probabilities(given))
 
     def __str__(self) -> str:
         named = {name: self.probabilities[name] for name in self.labels}
@@ -81,8 +82,8 @@ class MultiClassified(Answer):
 
 def _plain_multi(given: Given) -> dict[str, Any]:
     found = MultiClassified.of(given)
-    shares = found.probabilities
-    return {"labels": list(found.labels), "classes": list(shares), "probabilities": list(shares.values())}
+    probabilities = found.probabilities
+    return {"labels": list(found.labels), "classes": list(probabilities), "probabilities": list(probabilities.values())}
 
 
 @dataclass(frozen=True)
@@ -125,8 +126,8 @@ class Chosen(Answer):
     def __str__(self) -> str:
         if self.index < 0:
             return "there is nothing to choose from"
-        shares = [f"{share:.3f}" for share in self.probabilities]
-        return f"{self.choice}  {shares[self.index]}  (number {self.index + 1}; all: {'  '.join(shares)})"
+        probabilities = [f"{probability:.3f}" for probability in self.probabilities]
+        return f"{self.choice}  {probabilities[self.index]}  (number {self.index + 1}; all: {'  '.join(probabilities)})"
 
 
 @dataclass(frozen=True)
@@ -154,8 +155,8 @@ class Tagged(Answer):
         columns = (given[name][: int(given["count"])] for name in ("types", "entities", "starts", "ends", "probabilities"))
         return cls(
             tuple(
-                Entity(text_of(kind), text_of(text), int(start), int(end), float(share))
-                for kind, text, start, end, share in zip(*columns, strict=True)
+                Entity(text_of(kind), text_of(text), int(start), int(end), float(probability))
+                for kind, text, start, end, probability in zip(*columns, strict=True)
             )
         )
 
@@ -211,27 +212,30 @@ class SpanAnswer(Answer):
 
 
 @dataclass(frozen=True)
-class Filling:
-    piece: str
+class MaskPrediction:
+    token: str
     probability: float
 
     def __str__(self) -> str:
-        return f"{self.piece} {self.probability:.3f}"
+        return f"{self.token} {self.probability:.3f}"
 
 
 @dataclass(frozen=True)
 class Filled(Answer):
-    masks: tuple[tuple[Filling, ...], ...]
-    """Of each [MASK] the likeliest pieces, the likeliest first."""
+    masks: tuple[tuple[MaskPrediction, ...], ...]
+    """Of each [MASK] the likeliest tokens, the likeliest first."""
 
     @classmethod
     def of(cls, given: Given) -> Filled:
-        """As many masks as the text has: behind them a tensor is filled up with shares of 0."""
+        """As many masks as the text has: behind them a tensor is filled up with probabilities of 0."""
         return cls(
             tuple(
-                tuple(Filling(text_of(piece), float(share)) for piece, share in zip(pieces, shares, strict=True))
-                for pieces, shares in zip(given["fillings"], given["probabilities"], strict=True)
-                if shares[0] > 0
+                tuple(
+                    MaskPrediction(text_of(token), float(probability))
+                    for token, probability in zip(tokens, probabilities, strict=True)
+                )
+                for tokens, probabilities in zip(given["fillings"], given["probabilities"], strict=True)
+                if probabilities[0] > 0
             )
         )
 
@@ -252,33 +256,33 @@ class Embedded(Answer):
         return " ".join(f"{part:.4f}" for part in self.vector)
 
 
-CLASSIFIED = Kind(
+CLASSIFIED = ResponseSpec(
     call="classify",
     outputs=("label", "probabilities", "classes"),
     read=Classified.of,
 )
-MULTI_CLASSIFIED = Kind(
+MULTI_CLASSIFIED = ResponseSpec(
     call="classes",
     outputs=("labels", "probabilities", "classes"),
     read=MultiClassified.of,
     plain=_plain_multi,
 )
-NUMBER = Kind(call="regress", outputs=("value",), read=Number.of)
-SIMILAR = Kind(call="similarity", optional=(), outputs=("similarity",), read=Similar.of)
-CHOSEN = Kind(
+NUMBER = ResponseSpec(call="regress", outputs=("value",), read=Number.of)
+SIMILAR = ResponseSpec(call="similarity", optional=(), outputs=("similarity",), read=Similar.of)
+CHOSEN = ResponseSpec(
     call="choose",
     inputs=("text", "text_2", "choices"),
     outputs=("index", "choice", "probabilities"),
     read=Chosen.of,
 )
-TAGGED = Kind(
+TAGGED = ResponseSpec(
     call="tag",
     inputs=("text",),
     outputs=("entities", "types", "starts", "ends", "probabilities", "count"),
     read=Tagged.of,
     plain=lambda given: {"entities": [asdict(entity) for entity in Tagged.of(given).entities]},
 )
-SPAN_ANSWER = Kind(
+SPAN_ANSWER = ResponseSpec(
     call="answer",
     inputs=("question", "context"),
     outputs=(
@@ -286,10 +290,10 @@ SPAN_ANSWER = Kind(
     ),
     read=SpanAnswer.of,
 )  # fmt: skip
-FILLED = Kind(call="fill_mask", inputs=("text",), outputs=("fillings", "probabilities"), read=Filled.of)
-EMBEDDED = Kind(call="embed", signature=EMBED, inputs=("text",), outputs=("vector",), read=Embedded.of)
+FILLED = ResponseSpec(call="fill_mask", inputs=("text",), outputs=("fillings", "probabilities"), read=Filled.of)
+EMBEDDED = ResponseSpec(call="embed", signature=EMBED, inputs=("text",), outputs=("vector",), read=Embedded.of)
 
-KINDS: tuple[Kind[Any], ...] = (
+KINDS: tuple[ResponseSpec[Any], ...] = (
     CLASSIFIED, MULTI_CLASSIFIED, NUMBER, SIMILAR, CHOSEN, TAGGED, SPAN_ANSWER, FILLED, EMBEDDED, TRANSLATED, SAMPLED,
     ALIGNED,
 )  # fmt: skip

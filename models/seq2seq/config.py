@@ -19,7 +19,7 @@ class Seq2SeqSize:
     heads: int = 8
     intermediate: int = 2048
     max_positions: int = 512
-    """Pieces that a text has at most, on either side."""
+    """Tokens that a text has at most, on either side."""
     dropout: float = 0.1
     attention_dropout: float = 0.0
     activation: str = "relu"

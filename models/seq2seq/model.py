@@ -1,4 +1,4 @@
-"""The original Transformer: an encoder that reads the source, and a decoder that writes the target, piece by piece.
+"""The original Transformer: an encoder that reads the source, and a decoder that writes the target, token by token.
 
 As in the encoder of BERT, a batch travels as [batch * seq, hidden], and its attention is the same. KerasHub's
 TransformerEncoder and TransformerDecoder are what the tests compare it with; they are not its parts, because they show no
@@ -24,14 +24,14 @@ from bertline.models.seq2seq.config import Seq2SeqSize
 
 
 class Source(NamedTuple):
-    """What the decoder looks at: the same for every piece that it writes, and so worked out once."""
+    """What the decoder looks at: the same for every token that it writes, and so worked out once."""
 
     seen: tuple[Seen, ...]
     """Of each decoder layer."""
     bias: Any
     """[batch, 1, 1, seq]"""
     attentions: tuple[Any, ...]
-    """Where each piece of it looked in the source itself, by encoder layer: [batch, heads, seq, seq], a row sums to 1."""
+    """Where each token of it looked in the source itself, by encoder layer: [batch, heads, seq, seq], a row sums to 1."""
 
 
 class Written(NamedTuple):
@@ -40,20 +40,20 @@ class Written(NamedTuple):
     states: Any
     """[batch * length, hidden]"""
     past: tuple[Seen, ...]
-    """What later pieces will see of these and those before, by layer."""
+    """What later tokens will see of these and those before, by layer."""
     looks: tuple[Any, ...]
-    """Where each piece looked in the source, by layer: [batch, heads, length, seq], where a row sums to 1."""
+    """Where each token looked in the source, by layer: [batch, heads, length, seq], where a row sums to 1."""
     attentions: tuple[Any, ...]
-    """Where it looked among the pieces before it and itself: [rows, heads, length, pieces before and these]."""
+    """Where it looked among the tokens before it and itself: [rows, heads, length, tokens before and these]."""
 
 
 @keras.saving.register_keras_serializable("bertline")
 class Seq2Seq(keras.Model):
-    """Reads token ids, and says of each place of the target which piece comes next.
+    """Reads token ids, and says of each place of the target which token comes next.
 
     Args:
       size: the numbers that shape it.
-      begin_id: the piece that every target begins with; it is given to the decoder, and never written.
+      begin_id: the token that every target begins with; it is given to the decoder, and never written.
       seed: seeds weights and dropout.
 
     Example:
@@ -95,7 +95,7 @@ class Seq2Seq(keras.Model):
         return [getattr(self, f"decoder_layer_{index}") for index in range(self.size.decoder_layers)]
 
     def call(self, batch: Mapping[str, Any], training: bool = False) -> Any:
-        """[batch, target, pieces]: the logits of every place of `target_ids`, each seen after the right ones before it."""
+        """[batch, target, tokens]: the logits of every place of `target_ids`, each seen after the right ones before it."""
         logits, _ = self.forced(batch, training=training)
         return logits
 
@@ -140,12 +140,12 @@ class Seq2Seq(keras.Model):
         beams: int = 1,
         training: bool = False,
     ) -> Written:
-        """Decodes pieces that stand next to each other in the target.
+        """Decodes tokens that stand next to each other in the target.
 
         Args:
           token_ids: [rows, length]; of several beams a source, those of one source stand together.
-          bias: what is added to the scores of what the pieces see of each other, [1, 1, length, length].
-          past: what is seen of the pieces before, by layer; none where these are the first.
+          bias: what is added to the scores of what the tokens see of each other, [1, 1, length, length].
+          past: what is seen of the tokens before, by layer; none where these are the first.
           begin: the place of the first of them.
           beams: how many rows there are for each source. They look at it together: it is not copied for each.
         """
@@ -172,7 +172,7 @@ class Seq2Seq(keras.Model):
         return Written(states, tuple(pasts), tuple(looks), tuple(attentions))
 
     def logits(self, states: Any) -> Any:
-        """[rows, hidden] -> [rows, pieces]."""
+        """[rows, hidden] -> [rows, tokens]."""
         if self.output_matrix is not None:
             return self.output_matrix(states)
         table = ops.cast(self.target_embeddings.token.embeddings, self.compute_dtype)
@@ -187,16 +187,16 @@ class Seq2Seq(keras.Model):
 
 
 class Embeddings(keras.layers.Layer):
-    """Vectors of pieces, scaled by √hidden, and of their places: [batch * seq, hidden]."""
+    """Vectors of tokens, scaled by √hidden, and of their places: [batch * seq, hidden]."""
 
-    def __init__(self, parts: Parts, pieces: int) -> None:
+    def __init__(self, parts: Parts, tokens: int) -> None:
         super().__init__(name=parts.name, dtype=parts.dtype)
         size = parts.size
         self.scale = size.hidden**0.5
         self.max_positions = size.max_positions
         self.place = None
         with keras.name_scope(self.name):
-            self.token = parts.embedding("token", pieces)
+            self.token = parts.embedding("token", tokens)
             if size.positions == "learned":
                 self.place = parts.embedding("place", size.max_positions)
             self.dropout = parts.dropout("dropout", size.dropout)
@@ -209,7 +209,7 @@ class Embeddings(keras.layers.Layer):
         if self.place is None:
             places = ops.slice(ops.cast(self.waves, self.compute_dtype), (begin, 0), (seq, width))
         else:
-            # As large as the waves and the pieces' vectors are, for a model to tell places apart from the start.
+            # As large as the waves and the tokens' vectors are, for a model to tell places apart from the start.
             places = self.place(ops.arange(seq, dtype="int32") + begin) * self.scale
         return ops.reshape(self.dropout(vectors + places, training=training), (-1, width))
 

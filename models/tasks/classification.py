@@ -58,7 +58,7 @@ TASK = Task(
         smoothing=graph.spread_loss,
         accuracy=graph.correct,
         class_key="label_id",
-        class_weights=graph.weigh,
+        class_weights=graph.apply_class_weights,
     ),
     evaluation=Evaluation(
         measure=graph.answer,

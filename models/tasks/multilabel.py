@@ -56,7 +56,7 @@ TASK = Task(
         smoothing=graph.spread_loss,
         accuracy=graph.correct,
         class_key="label_flags",
-        class_weights=graph.weigh,
+        class_weights=graph.apply_class_weights,
     ),
     evaluation=Evaluation(
         measure=graph.answer,

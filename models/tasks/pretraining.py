@@ -70,7 +70,7 @@ TASK = Task(
         left_out=lambda settings: () if settings.next_sentence else ("nsp_accuracy",),
         confusion="follows",
         prepare=graph.with_stored_masks,
-        outcomes=outcomes.of_guesses,
+        outcomes=outcomes.of_masked_tokens,
     ),
     serving=Serving(signature=graph.answer, response=FILLED, as_asked=graph.as_asked),
     inspection=Inspection(target=targets.of_masks, by_word=True),

@@ -47,7 +47,7 @@ TASK = Task(
         smoothing=graph.spread_loss,
         accuracy=graph.correct,
         class_key="tag_ids",
-        class_weights=graph.weigh,
+        class_weights=graph.apply_class_weights,
     ),
     evaluation=Evaluation(
         measure=graph.measure,

@@ -14,7 +14,7 @@ import numpy as np
 
 from bertline.models.tfidf.characters import OF_WORD, SPACE, WORD_ALONE, characters
 
-MOST_CHARACTERS = 5_000
+MAX_CHARACTERS = 5_000
 """Of one text, from its begin."""
 RUN_LENGTHS = range(2, 6)
 BLANK = ord(" ")
@@ -40,7 +40,7 @@ class Grams(NamedTuple):
 @cache
 def powers() -> np.ndarray:
     """Of BASE, for the characters of the longest word."""
-    return np.concatenate([[1], np.cumprod(np.full(MOST_CHARACTERS, BASE, np.int64))])
+    return np.concatenate([[1], np.cumprod(np.full(MAX_CHARACTERS, BASE, np.int64))])
 
 
 @cache
@@ -48,9 +48,9 @@ def _tables() -> tuple[np.ndarray, np.ndarray]:
     return characters().kind_of_each(), characters().small_of_each()
 
 
-def points_of(texts: Sequence[str], most: int) -> Points:
+def points_of(texts: Sequence[str], limit: int) -> Points:
     """Args: most: characters that are read of a text."""
-    read = [text[:most] for text in texts]
+    read = [text[:limit] for text in texts]
     codes = np.frombuffer("".join(read).encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64)
     return Points(codes, np.repeat(np.arange(len(read)), [len(text) for text in read]))
 

@@ -20,9 +20,9 @@ class Grams(NamedTuple):
     keys: tf.Tensor
 
 
-def points_of(texts: tf.Tensor, most: int) -> Points:
+def points_of(texts: tf.Tensor, limit: int) -> Points:
     """[batch] -> the small letters of the characters."""
-    read = tf.strings.unicode_decode(texts, "UTF-8")[:, :most]
+    read = tf.strings.unicode_decode(texts, "UTF-8")[:, :limit]
     codes = tf.cast(read.flat_values, tf.int64)
     table = characters()
     at = tf.minimum(tf.searchsorted(table.capitals, codes), len(table.capitals) - 1)

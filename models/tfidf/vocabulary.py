@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bertline.models.tfidf.counting import COUNTED, MOST_CHARACTERS, Grams, points_of
+from bertline.models.tfidf.counting import COUNTED, MAX_CHARACTERS, Grams, points_of
 
-_MOST = {"words": 30_000, "runs": 50_000}
+_LIMIT = {"words": 30_000, "runs": 50_000}
 """N-grams that are kept, the most frequent ones."""
-MOST_FEATURES = sum(_MOST.values())
+MAX_FEATURES = sum(_LIMIT.values())
 _CHARACTERS = {"words": 15_000_000, "runs": 3_000_000}
 """Of all training texts together, that are counted in: each takes a few seconds at most."""
-_FEWEST_CHARACTERS = 200
+_MIN_CHARACTERS = 200
 """Of one text: its begin is read, up to a length that follows from how many texts there are."""
 _MANY_TEXTS = 1_000
 """From here on, what stands in a single one of them is left out."""
@@ -57,25 +57,25 @@ def learn(fields: Sequence[Sequence[str]]) -> Vocabulary | None:
 
 
 def _learned(kind: str, texts: Sequence[str]) -> Block:
-    most = int(np.clip(_CHARACTERS[kind] / max(1, len(texts)), _FEWEST_CHARACTERS, MOST_CHARACTERS))
-    parts = [_texts_with(grams) for _, grams in _counted(kind, texts, most)]
+    limit = int(np.clip(_CHARACTERS[kind] / max(1, len(texts)), _MIN_CHARACTERS, MAX_CHARACTERS))
+    parts = [_texts_with(grams) for _, grams in _counted(kind, texts, limit)]
     every = np.concatenate([np.zeros(0, np.int64), *(keys for keys, _ in parts)])
     keys, place = np.unique(every, return_inverse=True)
     weights = np.concatenate([np.zeros(0), *(counts for _, counts in parts)])
     counts = np.bincount(place, weights=weights, minlength=len(keys))
     known = np.flatnonzero(counts >= (2 if len(texts) > _MANY_TEXTS else 1))
-    kept = np.sort(known[np.argsort(-counts[known], kind="stable")[: _MOST[kind]]])
+    kept = np.sort(known[np.argsort(-counts[known], kind="stable")[: _LIMIT[kind]]])
     idf = np.log((1 + len(texts)) / (1 + counts[kept])) + 1
-    return Block(kind, most, keys[kept], idf.astype(np.float32))
+    return Block(kind, limit, keys[kept], idf.astype(np.float32))
 
 
-def _counted(kind: str, texts: Sequence[str], most: int) -> Iterator[tuple[int, Grams]]:
+def _counted(kind: str, texts: Sequence[str], limit: int) -> Iterator[tuple[int, Grams]]:
     """The n-grams of so many texts at a time, with the number of the first of these."""
     first = characters = 0
     for end, text in enumerate(texts, 1):
-        characters += min(len(text), most)
+        characters += min(len(text), limit)
         if characters >= _AT_ONCE or end == len(texts):
-            yield first, COUNTED[kind](points_of(texts[first:end], most))
+            yield first, COUNTED[kind](points_of(texts[first:end], limit))
             first, characters = end, 0
 
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from bertline.models.tokenization.joiner import JOINER
-from bertline.pipeline.config import Reading
+from bertline.pipeline.config import TokenizerVariant
 from bertline.pipeline.core.errors import BertlineError
 
 _PUNCTUATION = r"!-/:-@\[-`{-~\p{P}"
@@ -25,7 +25,7 @@ _WIDE_SPACES = r"\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}
 ASCII_CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f"  # tab, line feed and carriage return are white space
 _CONTROLS = ASCII_CONTROLS + r"\x{80}-\x{9F}\p{Cf}\x{FFFD}"
 
-# Pieces that are kept whole travel through lower-casing and splitting as noncharacters, which no real text holds;
+# Tokens that are kept whole travel through lower-casing and splitting as noncharacters, which no real text holds;
 # should one hold them all the same, they become a noncharacter that no vocabulary has.
 _MARKS = [chr(code) for code in range(0xFDD0, 0xFDEF)]
 _NOT_A_MARK = "\ufdef"
@@ -46,7 +46,7 @@ class _Rules:
     """Whether a capital sigma at a word's end becomes the final small one."""
 
 
-_READINGS = {
+_VARIANTS = {
     "original": _Rules(
         dropped=_CONTROLS,
         alone=_PUNCTUATION + _CHINESE + r"\x{2B820}-\x{2CEAF}",
@@ -58,7 +58,7 @@ _READINGS = {
         dropped=_CONTROLS + r"\p{Co}",
         # `tokenizers` has this block start 256 characters late (2B920 for 2B820).
         alone=_PUNCTUATION + _CHINESE + r"\x{2B920}-\x{2CEAF}",
-        plain=r"\t\n\r -Z\\-~",  # without "[", which opens a piece that is kept whole
+        plain=r"\t\n\r -Z\\-~",  # without "[", which opens a token that is kept whole
         max_characters=100,
         final_sigma=False,
     ),
@@ -70,42 +70,43 @@ class WordSplitter:
 
     Args:
       lower: uncased text.
-      reading: which reference tokenizer is matched where the two differ.
+      tokenizer_variant: which reference tokenizer is matched where the two differ.
       strip_accents: whether accents are dropped; as the references do, only from uncased text by default.
-      joined: mark with `JOINER` where there was no space between two words, so that they can be written as they were.
-      kept: pieces in brackets that `huggingface` keeps whole where a text holds them; `original` splits them like any text.
+      preserve_whitespace: mark with `JOINER` where there was no space between two words, so that they can be written as
+        they were.
+      kept: tokens in brackets that `huggingface` keeps whole where a text holds them; `original` splits them like any text.
     """
 
     def __init__(
         self,
         *,
         lower: bool = True,
-        reading: Reading = "original",
+        tokenizer_variant: TokenizerVariant = "original",
         strip_accents: bool | None = None,
         kept: Sequence[str] = (),
-        joined: bool = False,
+        preserve_whitespace: bool = False,
     ) -> None:
         if len(kept) > len(_MARKS):
             raise BertlineError(f"{len(kept)} tokens to keep whole; the limit is {len(_MARKS)}.")
         self.lower = lower
         self.strip_accents = lower if strip_accents is None else strip_accents
-        self.marks = dict(zip(kept, _MARKS, strict=False)) if reading == "huggingface" else {}
-        self.joined = joined
-        self._rules = _READINGS[reading]
+        self.marks = dict(zip(kept, _MARKS, strict=False)) if tokenizer_variant == "huggingface" else {}
+        self.preserve_whitespace = preserve_whitespace
+        self._rules = _VARIANTS[tokenizer_variant]
         self._alone = self._rules.alone + "".join(self.marks.values())
         self.plain = self._rules.plain
         self.max_characters = self._rules.max_characters
 
     def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """[batch] string -> [batch, (words)] string; a kept piece stands as its mark."""
+        """[batch] string -> [batch, (words)] string; a kept token stands as its mark."""
         return self.split(self.normalise(self.mark(texts)))
 
     def mark(self, texts: tf.Tensor) -> tf.Tensor:
-        """Puts one character in the place of each kept piece."""
+        """Puts one character in the place of each kept token."""
         if self.marks:
             texts = tf.strings.regex_replace(texts, f"[{''.join(self.marks.values())}]", _NOT_A_MARK)
-        for piece, mark in self.marks.items():
-            texts = tf.strings.regex_replace(texts, rf"\[{piece[1:-1]}\]", mark)
+        for token, mark in self.marks.items():
+            texts = tf.strings.regex_replace(texts, rf"\[{token[1:-1]}\]", mark)
         return texts
 
     def normalise(self, texts: tf.Tensor) -> tf.Tensor:
@@ -117,7 +118,7 @@ class WordSplitter:
           [batch] string, well-formed UTF-8.
         """
         texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="ignore")
-        dropped = self._rules.dropped + (JOINER if self.joined else "")
+        dropped = self._rules.dropped + (JOINER if self.preserve_whitespace else "")
         texts = tf.strings.regex_replace(texts, f"[{dropped}]+", "")
         if self.lower:
             if not self._rules.final_sigma:
@@ -136,7 +137,7 @@ class WordSplitter:
         Returns:
           [batch, (words)] string.
         """
-        if self.joined:
+        if self.preserve_whitespace:
             return self._split_joined(normalised)
         # A wide space matches without the group, so that both cases become spaces in one pass.
         spaced = tf.strings.regex_replace(normalised, rf"([{self._alone}])|[{_WIDE_SPACES}]", r" \1 ")
@@ -148,7 +149,7 @@ class WordSplitter:
         flat = words.flat_values
         follows = tf.ragged.range(words.row_lengths()).flat_values > 0
         alone = tf.strings.regex_full_match(flat, f"[{self._alone}]")
-        # A piece that is kept whole has no second form; whatever stands beside it is written with a space.
+        # A token that is kept whole has no second form; whatever stands beside it is written with a space.
         kept = tf.strings.regex_full_match(flat, f"[{_MARKS[0]}-{_MARKS[-1]}]")
         leans_back = follows & alone & ~kept
         leans_on = tf.concat([(follows & ~alone)[1:], tf.zeros([tf.minimum(tf.size(flat), 1)], tf.bool)], axis=0) & ~kept

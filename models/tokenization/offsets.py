@@ -1,8 +1,8 @@
-"""Where pieces stand in the original text.
+"""Where tokens stand in the original text.
 
 Words are made of a text by dropping, replacing and decomposing single characters and by dropping spaces. What is left,
-in order, is exactly what the pieces are made of. So it is enough to know how many characters each original character
-leaves behind: the n-th character of a row's pieces then names the original character that it comes from. A piece begins
+in order, is exactly what the tokens are made of. So it is enough to know how many characters each original character
+leaves behind: the n-th character of a row's tokens then names the original character that it comes from. A token begins
 where its first character comes from, and ends behind the one that its last character comes from.
 """
 
@@ -14,16 +14,16 @@ from bertline.models.tokenization.normalizer import WordSplitter
 from bertline.models.tokenization.packing import sums_before
 
 
-def locate(texts: tf.Tensor, piece_lengths: tf.RaggedTensor, splitter: WordSplitter) -> dict[str, tf.RaggedTensor]:
-    """Offsets of pieces into the original texts.
+def locate(texts: tf.Tensor, token_lengths: tf.RaggedTensor, splitter: WordSplitter) -> dict[str, tf.RaggedTensor]:
+    """Offsets of tokens into the original texts.
 
     Args:
       texts: [batch] string, as they were given. An ill-formed byte sequence counts as the one replacement character that
         `bytes.decode("utf-8", "replace")` makes of it.
-      piece_lengths: [batch, (pieces)] int32, characters of each piece; of a word that is [UNK], those of the word.
+      token_lengths: [batch, (tokens)] int32, characters of each token; of a word that is [UNK], those of the word.
       splitter: how the texts became words.
     Returns:
-      `start_bytes`, `end_bytes`, `start_chars`, `end_chars`: [batch, (pieces)] int32.
+      `start_bytes`, `end_bytes`, `start_chars`, `end_chars`: [batch, (tokens)] int32.
     """
     marked = splitter.mark(texts)
     characters, bytes_before = tf.strings.unicode_decode_with_offsets(marked, "UTF-8", errors="replace")
@@ -38,10 +38,10 @@ def locate(texts: tf.Tensor, piece_lengths: tf.RaggedTensor, splitter: WordSplit
     )
     left_behind = tf.where(is_noncharacter, 1, left_behind)
     width_bytes = tf.where(different < 0x80, 1, tf.where(different < 0x800, 2, tf.where(different < 0x10000, 3, 4)))
-    # A mark of three bytes stands for a whole piece of ASCII: what follows it stands further on in the original.
+    # A mark of three bytes stands for a whole token of ASCII: what follows it stands further on in the original.
     width_marked, width_chars = width_bytes, tf.ones_like(width_bytes)
-    for piece, mark in splitter.marks.items():
-        width_bytes, width_chars = (tf.where(different == ord(mark), len(piece), w) for w in (width_bytes, width_chars))
+    for token, mark in splitter.marks.items():
+        width_bytes, width_chars = (tf.where(different == ord(mark), len(token), w) for w in (width_bytes, width_chars))
 
     def of_each(table: tf.Tensor) -> tf.RaggedTensor:
         return characters.with_flat_values(tf.gather(table, which))
@@ -51,16 +51,16 @@ def locate(texts: tf.Tensor, piece_lengths: tf.RaggedTensor, splitter: WordSplit
 
     left = of_each(left_behind)
     origin = tf.repeat(tf.range(tf.size(which)), left.flat_values)  # of each character left behind
-    row_begins = tf.repeat(tf.cumsum(_sums(left), exclusive=True), piece_lengths.row_lengths())
-    begins = sums_before(piece_lengths).flat_values + row_begins
-    first, last = (tf.gather(origin, places) for places in (begins, begins + piece_lengths.flat_values - 1))
+    row_begins = tf.repeat(tf.cumsum(_sums(left), exclusive=True), token_lengths.row_lengths())
+    begins = sums_before(token_lengths).flat_values + row_begins
+    first, last = (tf.gather(origin, places) for places in (begins, begins + token_lengths.flat_values - 1))
     flat = {
         "start_bytes": tf.gather(first_bytes, first),
         "end_bytes": tf.gather(first_bytes, last) + tf.gather(width_bytes, tf.gather(which, last)),
         "start_chars": tf.gather(first_chars, first),
         "end_chars": tf.gather(first_chars, last) + tf.gather(width_chars, tf.gather(which, last)),
     }
-    return {name: piece_lengths.with_flat_values(values) for name, values in flat.items()}
+    return {name: token_lengths.with_flat_values(values) for name, values in flat.items()}
 
 
 def _sums(ragged: tf.RaggedTensor) -> tf.Tensor:
@@ -68,11 +68,11 @@ def _sums(ragged: tf.RaggedTensor) -> tf.Tensor:
 
 
 def over_marks(texts: tf.Tensor, tokens: dict[str, tf.RaggedTensor]) -> dict[str, tf.RaggedTensor]:
-    """The tokens, ending behind the combining marks that follow: an accent is dropped from a piece, not from an answer.
+    """The tokens, ending behind the combining marks that follow: an accent is dropped from a token, not from an answer.
 
     Args:
       texts: [batch] string, as they were given.
-      tokens: with `end_chars` and `end_bytes` [batch, (pieces)] int32.
+      tokens: with `end_chars` and `end_bytes` [batch, (tokens)] int32.
     """
     characters, bytes_before = tf.strings.unicode_decode_with_offsets(texts, "UTF-8", errors="replace")
     different, which = tf.unique(characters.flat_values)

@@ -2,9 +2,9 @@
 
 Tokens travel as a dict of ragged tensors under names, all [rows, (tokens)] int32 and of equal row lengths:
 
-  token_ids                  ids of the pieces
-  word_ids                   which word of the text a piece is of; -1 for [CLS] and [SEP]
-  start_bytes, end_bytes     where the piece stands in the original text; 0 for [CLS] and [SEP]
+  token_ids                  ids of the tokens
+  word_ids                   which word of the text a token is of; -1 for [CLS] and [SEP]
+  start_bytes, end_bytes     where the token stands in the original text; 0 for [CLS] and [SEP]
   start_chars, end_chars     the same in characters: text[start:end]
   segment_ids                added by `pack`: 0 for the first text, 1 for the second
   blocks, positions          added by `side_by_side`: which text of its row a token is of, and where in it
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from bertline.pipeline.config import Reading
+from bertline.pipeline.config import TokenizerVariant
 
 Tokens = dict[str, tf.RaggedTensor]
 
@@ -103,17 +103,19 @@ def side_by_side(tokens: Tokens, counts: tf.Tensor) -> Tokens:
     return {name: tf.cast(ragged, tf.int32) for name, ragged in by_row.items()}
 
 
-def longest_first(first: tf.Tensor, second: tf.Tensor, room: int, reading: Reading) -> tuple[tf.Tensor, tf.Tensor]:
+def longest_first(
+    first: tf.Tensor, second: tf.Tensor, room: int, tokenizer_variant: TokenizerVariant
+) -> tuple[tf.Tensor, tf.Tensor]:
     """How many tokens of each of two texts are kept, when the longer one loses its last token until both fit.
 
     Args:
       first, second: [rows] lengths.
       room: tokens that both together may have.
-      reading: of an odd room, halved, `original` gives the odd token to the first text, `huggingface` to the longer
-        one, and to the second if they are equal.
+      tokenizer_variant: of an odd room, halved, `original` gives the odd token to the first text, `huggingface` to the
+        longer one, and to the second if they are equal.
     """
     extra = tf.constant(room % 2, first.dtype)
-    to_first = extra if reading == "original" else tf.where(first > second, extra, 0)
+    to_first = extra if tokenizer_variant == "original" else tf.where(first > second, extra, 0)
     half = room // 2
     kept_first = tf.minimum(first, tf.maximum(half + to_first, room - second))
     kept_second = tf.minimum(second, tf.maximum(half + extra - to_first, room - first))

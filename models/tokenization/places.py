@@ -1,7 +1,7 @@
 """Tokens that know where they come from, for those who explain an answer by the words of its texts.
 
 Such tokens bring four more numbers along, under the names of PLACES. Packing treats all names alike, so that they stay
-with their pieces through pairs, windows and endings; [CLS], [SEP] and padding have 0 in each.
+with their tokens through pairs, windows and endings; [CLS], [SEP] and padding have 0 in each.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any
 import tensorflow as tf
 
 PLACES = ("place_text", "place_word", "place_start", "place_end")
-"""Which of a row's texts a piece is of, from 0; which of its words, from 1, so that 0 is none; and where it stands in the
+"""Which of a row's texts a token is of, from 0; which of its words, from 1, so that 0 is none; and where it stands in the
 text, in characters: text[start:end]."""
 
 
 def tokens_of(texts: tf.Tensor, context: Any, number: int | tf.Tensor = 0) -> dict[str, tf.RaggedTensor]:
-    """The pieces of texts, as `context.text` reads them, with their places where the context wants them.
+    """The tokens of texts, as `context.text` reads them, with their places where the context wants them.
 
     Args:
       texts: [texts] string.
@@ -24,7 +24,7 @@ def tokens_of(texts: tf.Tensor, context: Any, number: int | tf.Tensor = 0) -> di
       number: which of its row's texts each of them is: one for all, or [texts].
     """
     if not context.places:
-        return {"token_ids": context.text.pieces(texts)}
+        return {"token_ids": context.text.tokenize(texts)}
     found = context.text.tokens(texts)
     return {"token_ids": found["token_ids"], **places_of(found, number)}
 

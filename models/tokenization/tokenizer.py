@@ -1,6 +1,6 @@
 """WordPiece inside the graph: the one tokenizer of Transform, training and the served model.
 
-Words come from `bertline.models.tokenization.normalizer`, pieces by greedy longest match, their places in the original
+Words come from `bertline.models.tokenization.normalizer`, tokens by greedy longest match, their places in the original
 text from `bertline.models.tokenization.offsets`, and [CLS], [SEP], pairs and windows from
 `bertline.models.tokenization.packing`. All are TensorFlow ops, so they trace in tf.data and tf.Transform and export in a
 SavedModel; nothing is tokenized a second way at serving time.
@@ -18,25 +18,25 @@ from bertline.models.tokenization.joiner import JOINER
 from bertline.models.tokenization.normalizer import ASCII_CONTROLS, WordSplitter
 from bertline.models.tokenization.offsets import locate
 from bertline.models.tokenization.packing import Sliding, Tokens, Windows
-from bertline.models.tokenization.vocabulary import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_PIECES, UNK, read_vocabulary
-from bertline.pipeline.config import Long, Reading, TextConfig
+from bertline.models.tokenization.vocabulary import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_TOKENS, UNK, read_vocabulary
+from bertline.pipeline.config import Long, TextConfig, TokenizerVariant
 from bertline.pipeline.core.errors import BertlineError
 
 
 class TextEncoder(tf.Module):
-    """Turns texts into ids of WordPieces, and says where each piece stands.
+    """Turns texts into ids of WordPieces, and says where each token stands.
 
     Args:
-      vocab_path: file with one piece a line; a piece's id is its line.
+      vocab_path: file with one token a line; a token's id is its line.
       lower: uncased text: lower-cased, accents dropped.
-      reading: which reference tokenizer is matched where the two differ.
+      tokenizer_variant: which reference tokenizer is matched where the two differ.
       seq_len: ids that a packed row has at most, [CLS] and [SEP] included.
       strip_accents: whether accents are dropped; by default from uncased text only.
-      reserved: further pieces that the reading `huggingface` keeps whole, like the special ones.
+      reserved: further tokens that the variant `huggingface` keeps whole, like the special ones.
       long: what `pack` keeps of a text that is longer; with `auto` all that any of the others may need.
       window_step: tokens from one window of a long text to the next; half of a window by default.
       max_windows: windows that `long` reads of a text at most.
-      joined: keep in the pieces which words stood together without a space, for `detokenize` to write them so.
+      preserve_whitespace: keep in the tokens which words stood together without a space, for `detokenize` to write them so.
 
     Example:
       >>> encoder = TextEncoder("vocab.txt", seq_len=128)
@@ -51,17 +51,17 @@ class TextEncoder(tf.Module):
         vocab_path: str,
         *,
         lower: bool = True,
-        reading: Reading = "original",
+        tokenizer_variant: TokenizerVariant = "original",
         seq_len: int = 128,
         strip_accents: bool | None = None,
         reserved: tuple[str, ...] = (),
         long: Long = "cut",
         window_step: int | None = None,
         max_windows: int = 8,
-        joined: bool = False,
+        preserve_whitespace: bool = False,
     ):
         super().__init__(name="text_encoder")
-        self.reading, self.seq_len, self.long = reading, seq_len, long
+        self.tokenizer_variant, self.seq_len, self.long = tokenizer_variant, seq_len, long
         self.window_step = window_step or max(1, (seq_len - 2) // 2)
         self.sliding = Sliding.over(seq_len, window_step, max_windows)
         self.vocab = read_vocabulary(vocab_path)
@@ -71,14 +71,22 @@ class TextEncoder(tf.Module):
         # The file itself travels in a SavedModel's assets/; the ops below work on what was made of it.
         self.vocab_asset = tf.saved_model.Asset(vocab_path)
 
-        kept = [piece for piece in (*SPECIAL_PIECES, *reserved) if piece in self.vocab]
-        self._splitter = WordSplitter(lower=lower, reading=reading, strip_accents=strip_accents, kept=kept, joined=joined)
+        kept = [token for token in (*SPECIAL_TOKENS, *reserved) if token in self.vocab]
+        self._splitter = WordSplitter(
+            lower=lower,
+            tokenizer_variant=tokenizer_variant,
+            strip_accents=strip_accents,
+            kept=kept,
+            preserve_whitespace=preserve_whitespace,
+        )
         self._max_bytes = 4 * self._splitter.max_characters
         # The op itself needs its [UNK] under its own name; in a text it travels as a mark that no vocabulary has.
-        in_words = [piece if piece == UNK else self._splitter.marks.get(piece, piece) for piece in self.vocab]
-        self._continues = [piece.startswith(CONTINUATION) for piece in in_words]
-        self._unseen = JOINER if joined else ""  # in a text that is not joined, it is a character like any other
-        self._characters = [len(piece.removeprefix(CONTINUATION).replace(self._unseen, "")) for piece in in_words]
+        in_words = [token if token == UNK else self._splitter.marks.get(token, token) for token in self.vocab]
+        self._continues = [token.startswith(CONTINUATION) for token in in_words]
+        self._unseen = (
+            JOINER if preserve_whitespace else ""
+        )  # in a text that is not joined, it is a character like any other
+        self._characters = [len(token.removeprefix(CONTINUATION).replace(self._unseen, "")) for token in in_words]
         try:
             with tf.init_scope():
                 self._words_to_pieces = tf_text.FastWordpieceTokenizer(
@@ -87,7 +95,7 @@ class TextEncoder(tf.Module):
                 self._ascii_to_pieces = tf_text.FastWordpieceTokenizer(
                     self.vocab, max_bytes_per_word=self._splitter.max_characters, token_out_type=tf.int32
                 )
-        except RuntimeError as error:  # for example when it holds nothing but special pieces
+        except RuntimeError as error:  # for example when it holds nothing but special tokens
             raise BertlineError(f"{vocab_path}: no tokenizer can be made from these tokens: {error}") from None
 
     @classmethod
@@ -103,22 +111,22 @@ class TextEncoder(tf.Module):
         return cls(
             vocab_path,
             lower=text.lowercase,
-            reading=text.tokenizer_variant,
+            tokenizer_variant=text.tokenizer_variant,
             seq_len=text.seq_len,
             strip_accents=text.strip_accents,
             reserved=text.reserved_tokens,
             long=long,
             window_step=text.window_step,
             max_windows=text.max_windows,
-            joined=text.preserve_whitespace,
+            preserve_whitespace=text.preserve_whitespace,
         )
 
     def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """[batch] string -> [batch, (≤ seq_len)] int32: [CLS], the text's pieces, cut to length, [SEP]."""
-        return self.pack_one({"token_ids": self.pieces(texts)})["token_ids"]
+        """[batch] string -> [batch, (≤ seq_len)] int32: [CLS], the text's tokens, cut to length, [SEP]."""
+        return self.pack_one({"token_ids": self.tokenize(texts)})["token_ids"]
 
-    def pieces(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """[batch] string -> [batch, (pieces)] int32, without [CLS] and [SEP] and of any length."""
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """[batch] string -> [batch, (tokens)] int32, without [CLS] and [SEP] and of any length."""
 
         def of_plain(texts: tf.Tensor) -> Tokens:
             texts = tf.strings.regex_replace(texts, f"[{ASCII_CONTROLS}]+", "")
@@ -131,7 +139,7 @@ class TextEncoder(tf.Module):
         return self._route(texts, f"[{self._splitter.plain}{ASCII_CONTROLS}]*", of_plain, of_any)["token_ids"]
 
     def tokens(self, texts: tf.Tensor) -> Tokens:
-        """[batch] string -> the pieces with their words and offsets, under the names of
+        """[batch] string -> the tokens with their words and offsets, under the names of
         `bertline.models.tokenization.packing`."""
 
         def of_plain(texts: tf.Tensor) -> Tokens:
@@ -148,8 +156,8 @@ class TextEncoder(tf.Module):
             shown = tf.strings.regex_replace(words.flat_values, self._unseen, "") if self._unseen else words.flat_values
             of_word = tf.repeat(tf.strings.length(shown, unit="UTF8_CHAR"), ids.values.row_lengths())
             ids = ids.merge_dims(1, 2)
-            of_piece = tf.gather(self._characters, ids.flat_values)
-            lengths = ids.with_flat_values(tf.where(ids.flat_values == self.unk_id, of_word, of_piece))
+            of_token = tf.gather(self._characters, ids.flat_values)
+            lengths = ids.with_flat_values(tf.where(ids.flat_values == self.unk_id, of_word, of_token))
             return {"token_ids": ids, **locate(texts, lengths, self._splitter)}
 
         # Here the short way is for texts of which it drops nothing, so that its offsets are those of the original.
@@ -160,9 +168,9 @@ class TextEncoder(tf.Module):
         return {**found, "word_ids": ids.with_flat_values(before + begins_word - 1)}
 
     def word_tokens(self, words: tf.RaggedTensor) -> Tokens:
-        """[batch, (words)] string -> [batch, (pieces)]: `word_ids` number the given words, offsets begin anew in each.
+        """[batch, (words)] string -> [batch, (tokens)]: `word_ids` number the given words, offsets begin anew in each.
 
-        A word that leaves no piece behind (a control character, say) is simply not among the `word_ids`.
+        A word that leaves no token behind (a control character, say) is simply not among the `word_ids`.
         """
         of_words = self.tokens(words.flat_values)
         numbers = tf.cast(tf.ragged.range(words.row_lengths()).flat_values, tf.int32)
@@ -185,7 +193,7 @@ class TextEncoder(tf.Module):
                 for length, more in zip((lengths, others), longer, strict=True)
             )
         else:
-            kept = packing.longest_first(lengths, others, self.seq_len - 3, self.reading)
+            kept = packing.longest_first(lengths, others, self.seq_len - 3, self.tokenizer_variant)
         return self._closed(*(self._shortened(part, length) for part, length in zip((first, second), kept, strict=True)))
 
     @property
@@ -238,26 +246,26 @@ class TextEncoder(tf.Module):
         return found._replace(tokens=self._closed(repeated, found.tokens))
 
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """[batch, (pieces)] int32 -> [batch] string: the words with one space between, without [CLS], [SEP] and [PAD].
+        """[batch, (tokens)] int32 -> [batch] string: the words with one space between, without [CLS], [SEP] and [PAD].
 
         What normalisation has dropped (case, accents, the white space) is gone, and [UNK] stays [UNK]. Of a text without
-        [UNK], the same pieces are made again. An encoder that is `joined` puts a space only where there was one.
+        [UNK], the same tokens are made again. An encoder with `preserve_whitespace` puts a space only where there was one.
         """
         unseen = {self.pad_id, self.cls_id, self.sep_id}
         shown = [
-            "" if number in unseen else piece.removeprefix(CONTINUATION) if continues else f" {piece}"
-            for number, (piece, continues) in enumerate(zip(self.vocab, self._continues, strict=True))
+            "" if number in unseen else token.removeprefix(CONTINUATION) if continues else f" {token}"
+            for number, (token, continues) in enumerate(zip(self.vocab, self._continues, strict=True))
         ]
         texts = tf.strings.reduce_join(tf.gather(shown, ids), axis=-1)
         return tf.strings.strip(
-            tf.strings.regex_replace(texts, f" {JOINER}|{JOINER} ", "") if self._splitter.joined else texts
+            tf.strings.regex_replace(texts, f" {JOINER}|{JOINER} ", "") if self._splitter.preserve_whitespace else texts
         )
 
     def _route(
         self, texts: tf.Tensor, plain: str, of_plain: Callable[[tf.Tensor], Tokens], of_any: Callable[[tf.Tensor], Tokens]
     ) -> Tokens:
         """Texts that match `plain` go one way, the others the other; the rows come back in their order."""
-        if self._splitter.joined:  # the short way does not say where the spaces were
+        if self._splitter.preserve_whitespace:  # the short way does not say where the spaces were
             return of_any(texts)
         is_plain = tf.strings.regex_full_match(texts, plain)
         return packing.choose(is_plain, of_plain(texts[is_plain]), of_any(texts[~is_plain]))
@@ -266,7 +274,7 @@ class TextEncoder(tf.Module):
         return tf.strings.lower(ascii_texts) if self._splitter.lower else ascii_texts
 
     def _cut_up(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
-        """[batch, (words)] string -> [batch, (words), (pieces)] int32."""
+        """[batch, (words)] string -> [batch, (words), (tokens)] int32."""
         # The op's own limit is in bytes, the references' in characters: a word that is too long for it stands in.
         too_long = tf.strings.length(words.flat_values, unit="UTF8_CHAR") > self._splitter.max_characters
         words = words.with_flat_values(tf.where(too_long, "x" * (self._max_bytes + 1), words.flat_values))

@@ -21,8 +21,8 @@ _BEST = "best/"
 
 
 @dataclass
-class HeldOut:
-    """What the held-out rows have said so far: decides when to stop and which weights to keep."""
+class BestEpoch:
+    """What the evaluation examples have said so far: decides when to stop and which weights to keep."""
 
     best_loss: float = float("inf")
     """Or whatever else is judged by: less is better."""
@@ -83,7 +83,7 @@ class Checkpoint:
         self.folder, self._writes, self._saved_one = folder, writes, saved
         self.recent = RecentWeights(model, average)
         self.history: list[dict[str, Any]] = []
-        self.held_out = HeldOut()
+        self.best_epoch = BestEpoch()
         folder.mkdir(parents=True, exist_ok=True)
         self._history_path = folder / "history.jsonl"
         self._variables = {f"model/{v.path}": v.value for v in model.variables}
@@ -110,7 +110,7 @@ class Checkpoint:
             for name, variable in self._variables.items():
                 variable.assign(tensors.get_tensor(name).reshape(variable.shape))
             found = {name: tensors.get_tensor(name) for name in others}
-            self.held_out.restore(found)
+            self.best_epoch.restore(found)
             self.recent.restore(found)
         lines = self._history_path.read_text().splitlines() if self._history_path.exists() else []
         self.history = [record for record in map(json.loads, lines) if record["step"] <= step]
@@ -134,7 +134,7 @@ class Checkpoint:
         target = self.folder / f"step-{step:09d}.safetensors"
         unfinished = target.with_suffix(".part")
         tensors = {name: np.ascontiguousarray(v.numpy()) for name, v in self._variables.items()}
-        save_file(tensors | self.held_out.tensors() | self.recent.tensors(), str(unfinished))
+        save_file(tensors | self.best_epoch.tensors() | self.recent.tensors(), str(unfinished))
         with unfinished.open("rb") as file:
             os.fsync(file.fileno())
         unfinished.rename(target)

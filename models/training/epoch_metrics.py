@@ -1,4 +1,4 @@
-"""The task's own scores on held-out rows, while a model is trained: what TFMA will measure at the end.
+"""The task's own scores on evaluation examples, while a model is trained: what TFMA will measure at the end.
 
 What is tuned after the training, as the margin of an answer, is not known yet: scores that depend on it may still rise.
 """
@@ -21,7 +21,7 @@ def scorer(task: Task, context: Context, rows: Callable[[], Iterable[Tensors]]) 
     """(model) -> its scores on the rows, by their names in the task; None for a task that has no scores of ours.
 
     Args:
-      rows: gives the features of the held-out rows, in batches, each time that it is called.
+      rows: gives the features of the evaluation examples, in batches, each time that it is called.
     """
     outputs = sorted(
         {metric.output for name, metric in task.evaluation.metrics.items() if name in _ours(task, context.labels)}

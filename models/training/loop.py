@@ -55,7 +55,7 @@ class StepRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class EpochRecord:
-    """The held-out rows after an epoch."""
+    """The evaluation examples after an epoch."""
 
     step: int
     epoch: int
@@ -94,8 +94,8 @@ def train(
     build_model: Callable[[], Any],
     task: Task,
     settings: TrainingConfig,
-    train_rows: batching.Corpus | Sequence[Phase],
-    eval_rows: batching.Corpus,
+    train_examples: batching.Corpus | Sequence[Phase],
+    eval_examples: batching.Corpus,
     *,
     checkpoint_folder: Path,
     score: Callable[[Any], Mapping[str, float]] | None = None,
@@ -110,8 +110,8 @@ def train(
     Args:
       build_model: makes a model; called in the strategy's scope, after the seeds are set. It is called a second time for
         the model that is returned where the trained one has adapters or computes in another way.
-      train_rows: or phases, gone through one after the other; epochs and steps are counted over all of them.
-      score: (model) -> the task's own metrics on the held-out rows, if it has any.
+      train_examples: or phases, gone through one after the other; epochs and steps are counted over all of them.
+      score: (model) -> the task's own metrics on the evaluation examples, if it has any.
       start_counts: whether the model is a candidate before the first step, as one that a probe has made: it is measured,
         and kept where no epoch is better and `settings.restore_best` is set.
       ends_at_best: whether to stop when every score on the evaluation examples is the best that there is; at the start
@@ -123,11 +123,11 @@ def train(
     """
     devices = join(settings.devices)
     strategy = devices.strategy
-    given = [Phase(train_rows, settings)] if isinstance(train_rows, batching.Corpus) else train_rows
+    given = [Phase(train_examples, settings)] if isinstance(train_examples, batching.Corpus) else train_examples
     phases = [Phase(rows, scaled(of_phase, devices.replicas)) for rows, of_phase in given]
     settings = scaled(settings, devices.replicas)
     for phase in phases:
-        _check(phase.settings, devices.replicas, phase.rows, eval_rows)
+        _check(phase.settings, devices.replicas, phase.rows, eval_examples)
     phase_of = [number for number, phase in enumerate(phases) for _ in range(phase.settings.epochs)]  # by epoch
     plans = [_plan(phases[number], epoch, task.objective.class_key) for epoch, number in enumerate(phase_of)]
     ends = np.cumsum([len(planned) for planned in plans])
@@ -160,7 +160,7 @@ def train(
             f"the processes of this training do not see the same checkpoints; this one resumes from step {start} of"
             f" {checkpoint_folder}. Give them a shared workspace."
         )
-    held_out, recent = checkpoint.held_out, checkpoint.recent
+    best_epoch, recent = checkpoint.best_epoch, checkpoint.recent
     trained = {variable.path: variable for variable in model.trainable_variables}
     step_of = cache(lambda number: step_function(devices, model, task, optimizer, *phases[number]))  # traced once a phase
     left = [planned[max(0, start - int(end) + len(planned)) :] for planned, end in zip(plans, ends, strict=True)]
@@ -170,8 +170,8 @@ def train(
         of_phase = [planned for planned, phase in zip(left, phase_of, strict=True) if planned and phase == number]
         return epochs(devices, phases[number].rows, of_phase, phases[number].settings)
 
-    # Held-out rows are as long as those of the last phase.
-    evaluate = evaluator(devices, model, task, eval_rows, phases[-1].settings)
+    # Evaluation examples are as long as those of the last phase.
+    evaluate = evaluator(devices, model, task, eval_examples, phases[-1].settings)
     events = tensorboard_folder or checkpoint_folder.parent / "tensorboard" / checkpoint_folder.name
     curves = Curves(events, checkpoint.history) if settings.tensorboard and devices.is_chief else None
 
@@ -186,9 +186,9 @@ def train(
             eval_loss, eval_accuracy = evaluate()
             scores = score(model) if score and devices.is_chief else {}
             measured = {"loss": eval_loss, ACCURACY: eval_accuracy, **scores}
-            badness = devices.from_chief(_badness(task, settings.monitor, measured))
+            selection_loss = devices.from_chief(_selection_loss(task, settings.monitor, measured))
             tie = devices.from_chief(eval_loss)
-            held_out.judge(step, badness, lambda: trained_weights(trained) if settings.restore_best else {}, tie)
+            best_epoch.judge(step, selection_loss, lambda: trained_weights(trained) if settings.restore_best else {}, tie)
         tell(EpochRecord(step=step, epoch=epoch, eval_loss=eval_loss, eval_accuracy=eval_accuracy, scores=scores))
 
     def is_unbeatable() -> bool:  # processes must stop together, and only the chief knows scores
@@ -201,7 +201,7 @@ def train(
             first = int(ends[epoch]) - len(planned)
             if step >= int(ends[epoch]):
                 continue
-            if settings.early_stopping_patience and held_out.stale_epochs >= settings.early_stopping_patience:
+            if settings.early_stopping_patience and best_epoch.stale_epochs >= settings.early_stopping_patience:
                 break
             if ends_at_best and is_unbeatable():
                 break
@@ -236,7 +236,7 @@ def train(
         if curves:
             curves.close()
     recent.take_mean()
-    assign(trained, held_out.best_weights)
+    assign(trained, best_epoch.best_weights)
     # Variables that several processes share could only be exported by all of them; a copy is this process's own.
     is_plain = _is_plain(settings, policy) and devices.processes == 1
     plain = model if is_plain else _plain_copy(model, build_model(), settings)
@@ -244,13 +244,15 @@ def train(
         model=plain,
         steps=step,
         resumed_at=start,
-        kept_step=held_out.best_step if held_out.best_weights else step,
+        kept_step=best_epoch.best_step if best_epoch.best_weights else step,
         history=checkpoint.history,
         unbeatable=ends_at_best and is_unbeatable(),
     )
 
 
-def _check(settings: TrainingConfig, replicas: int, train_rows: batching.Corpus, eval_rows: batching.Corpus) -> None:
+def _check(
+    settings: TrainingConfig, replicas: int, train_examples: batching.Corpus, eval_examples: batching.Corpus
+) -> None:
     if not settings.batch_tokens and settings.batch_size % (replicas * settings.gradient_accumulation_steps):
         parts = (
             f" in {settings.gradient_accumulation_steps} parts (training.gradient_accumulation_steps)"
@@ -260,9 +262,9 @@ def _check(settings: TrainingConfig, replicas: int, train_rows: batching.Corpus,
         raise BertlineError(
             f"training.batch_size={settings.batch_size} cannot be distributed evenly over {replicas} devices{parts}."
         )
-    if len(train_rows) == 0:
+    if len(train_examples) == 0:
         raise BertlineError("no training example has a usable text and label; see the ingest report of this run.")
-    if len(eval_rows) == 0 and (settings.early_stopping_patience or settings.restore_best):
+    if len(eval_examples) == 0 and (settings.early_stopping_patience or settings.restore_best):
         raise BertlineError(
             "training.early_stopping_patience and training.restore_best need evaluation examples, and none has a"
             " usable text and label; add some, or leave these settings out."
@@ -300,7 +302,7 @@ def _plain_copy(model: Any, plain: Any, settings: TrainingConfig) -> Any:
     return plain
 
 
-def _badness(task: Task, monitor: str, measured: Mapping[str, float]) -> float:
+def _selection_loss(task: Task, monitor: str, measured: Mapping[str, float]) -> float:
     """What the epochs are compared by: less is better."""
     if monitor == "loss" or monitor not in measured:  # only the chief measures scores, and the others take its word
         return measured["loss"]

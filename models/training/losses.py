@@ -17,13 +17,13 @@ def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, Call
       logits: [rows, classes] float.
       labels: [rows] int32.
     """
-    shares = tf.nn.softmax(logits)
+    probabilities = tf.nn.softmax(logits)
     # log Σ exp(logit) from the largest class, whose share is never too small for a logarithm.
-    total = tf.reduce_max(logits, axis=-1) - tf.math.log(tf.reduce_max(shares, axis=-1))
+    total = tf.reduce_max(logits, axis=-1) - tf.math.log(tf.reduce_max(probabilities, axis=-1))
 
     def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, None]:
         places = tf.stack([tf.range(tf.shape(labels)[0]), labels], axis=1)
-        return tf.tensor_scatter_nd_sub(shares * upstream[:, tf.newaxis], places, upstream), None
+        return tf.tensor_scatter_nd_sub(probabilities * upstream[:, tf.newaxis], places, upstream), None
 
     return total - tf.gather(logits, labels, batch_dims=1), gradient
 
@@ -35,10 +35,10 @@ def mean_cross_entropy(logits: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tenso
     Args:
       logits: [rows, classes] float.
     """
-    shares = tf.nn.softmax(logits)  # beside `cross_entropy` of the same logits, this is computed once for both
-    total = tf.reduce_max(logits, axis=-1) - tf.math.log(tf.reduce_max(shares, axis=-1))
+    probabilities = tf.nn.softmax(logits)  # beside `cross_entropy` of the same logits, this is computed once for both
+    total = tf.reduce_max(logits, axis=-1) - tf.math.log(tf.reduce_max(probabilities, axis=-1))
 
     def gradient(upstream: tf.Tensor) -> tf.Tensor:
-        return (shares - 1.0 / tf.cast(tf.shape(logits)[1], logits.dtype)) * upstream[:, tf.newaxis]
+        return (probabilities - 1.0 / tf.cast(tf.shape(logits)[1], logits.dtype)) * upstream[:, tf.newaxis]
 
     return total - tf.reduce_mean(logits, axis=-1), gradient

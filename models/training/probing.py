@@ -19,7 +19,7 @@ from bertline.models.heads.pooled import TOGETHER, vectors, width
 from bertline.models.tokenization.packing import Sliding
 from bertline.pipeline.config import Pooling
 
-MOST_EXAMPLES = 12_000
+MAX_EXAMPLES = 12_000
 """That the probe learns from; more hardly change a linear model, and take minutes."""
 _TO_COMPARE = 4_000
 _BATCH = 64
@@ -76,7 +76,7 @@ def probe(
       sliding: the windows that a long text is read in, if it is.
       seed: of which examples are taken where there are more than enough, and of which the poolings are compared by.
     """
-    order = np.random.default_rng(seed).permutation(len(rows))[:MOST_EXAMPLES]
+    order = np.random.default_rng(seed).permutation(len(rows))[:MAX_EXAMPLES]
     chosen = np.zeros(len(rows), bool)
     chosen[order] = True
     rows = rows.where(chosen)

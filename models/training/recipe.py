@@ -20,12 +20,12 @@ _STEPS, _STEPS_FROM_SCRATCH = 400, 3_000
 """That a training should have at the least. Not many more: the rate falls to 0 over them, and a training that stops early
 has only seen its high end. 2,000 film reviews came to an accuracy of 0.83 in 6 whole epochs, and to 0.81 in 8 of 13."""
 _EPOCHS, _EPOCHS_FROM_SCRATCH = (3, 15), (5, 60)
-_MOST_STEPS = 8_000
+_MAX_STEPS = 8_000
 """More than one epoch is for data that leaves fewer."""
 _PATIENCE = 3
 _TOKENS_AT_ONCE = 4096
 """Of windows that are learned from together: with six layers of 384 numbers, 8 windows of 512 tokens take 3 GB."""
-_MOST_KEPT = 3e9
+_MAX_KEPT = 3e9
 """Bytes that a training keeps for the gradients of a part, estimated; where it would be more, layers are computed twice,
 which takes a quarter more time."""
 _EXACT = 1e-9
@@ -69,7 +69,7 @@ def choose(
     if "epochs" in recipe:
         least, most = _EPOCHS if from_checkpoint else _EPOCHS_FROM_SCRATCH
         wanted = math.ceil((_STEPS if from_checkpoint else _STEPS_FROM_SCRATCH) / an_epoch)
-        epochs = min(max(least, wanted), most, max(1, _MOST_STEPS // an_epoch))
+        epochs = min(max(least, wanted), most, max(1, _MAX_STEPS // an_epoch))
         found["epochs"] = epochs, f"{epochs * an_epoch:,} steps of {batch} examples at most"
     if "learning_rate" in recipe:
         if from_checkpoint:
@@ -121,7 +121,7 @@ def keeps_too_much(tokens: int, seq_len: int, size: EncoderSize) -> bool:
       seq_len: tokens that see each other.
     """
     of_token = 1.25 * size.heads * seq_len + 6 * size.intermediate + 20 * size.hidden
-    return 4 * of_token * tokens * size.layers > _MOST_KEPT
+    return 4 * of_token * tokens * size.layers > _MAX_KEPT
 
 
 def cannot_be_beaten(task: Task, history: Sequence[Mapping[str, Any]]) -> bool:

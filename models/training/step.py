@@ -1,4 +1,4 @@
-"""One step of a training, and one look at the held-out rows, as traced functions."""
+"""One step of a training, and one look at the evaluation examples, as traced functions."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _rows_in(planned: Sequence[batching.Batch]) -> int:
 
 
 def plan(rows: batching.Corpus, settings: TrainingConfig, *, seed: int | None, epoch: int = 0) -> list[batching.Batch]:
-    """The batches of one epoch; without a seed, those in which held-out rows are looked at."""
+    """The batches of one epoch; without a seed, those in which evaluation examples are looked at."""
     if not settings.batch_tokens:
         return batching.plan(rows.lengths, settings.batch_size, settings.buckets, seed=seed, epoch=epoch)
     sides = [rows.lengths] + ([rows.weights] if rows.counted else [])
@@ -110,10 +110,10 @@ def _tokens(batch: Tensors, counted: str | None) -> tf.Tensor:
     return tf.add_n([tf.reduce_sum(tf.cast(mask, tf.float32) * real[:, tf.newaxis]) for mask in masks])
 
 
-def _smoothed(task: Task, logits: Any, batch: Tensors, share: float) -> tf.Tensor:
+def _smoothed(task: Task, logits: Any, batch: Tensors, smoothing: float) -> tf.Tensor:
     losses = task.objective.loss(logits, batch)
-    if share and task.objective.smoothing:
-        return (1 - share) * losses + share * task.objective.smoothing(logits, batch)
+    if smoothing and task.objective.smoothing:
+        return (1 - smoothing) * losses + smoothing * task.objective.smoothing(logits, batch)
     return losses
 
 

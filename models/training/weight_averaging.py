@@ -16,18 +16,18 @@ class RecentWeights:
 
     Args:
       model: whose weights they are.
-      most: epochs that the mean is taken over; with 1 nothing is kept, and the mean is what the model has.
+      epochs: epochs that the mean is taken over; with 1 nothing is kept, and the mean is what the model has.
     """
 
-    def __init__(self, model: Any, most: int) -> None:
+    def __init__(self, model: Any, epochs: int) -> None:
         self._variables = {variable.path: variable for variable in model.trainable_variables}
-        self._most = most
+        self._epochs = epochs
         self._kept: list[dict[str, np.ndarray]] = []
 
     def add(self) -> None:
         """Keeps what the model has now, and drops the oldest."""
-        if self._most > 1:
-            self._kept = [*self._kept, trained_weights(self._variables)][-self._most :]
+        if self._epochs > 1:
+            self._kept = [*self._kept, trained_weights(self._variables)][-self._epochs :]
 
     @contextmanager
     def mean(self) -> Iterator[None]:

@@ -15,7 +15,7 @@ import click
 from bertline.pipeline.core import checkpoint_formats as formats
 from bertline.pipeline.core import environment
 from bertline.pipeline.core.errors import BertlineError
-from bertline.pipeline.core.hubs import checkpoint_at_hand
+from bertline.pipeline.core.hubs import local_checkpoint
 
 TARGETS = ("huggingface", "tf1", "keras")
 
@@ -65,7 +65,7 @@ def show(folder: str, as_json: bool) -> None:
     bertline checkpoint show path/to/bert-base-uncased
     bertline checkpoint show path/to/uncased_L-12_H-768_A-12 --json
     """
-    found = describe(checkpoint_at_hand(folder))
+    found = describe(local_checkpoint(folder))
     click.echo(json.dumps(found, ensure_ascii=False) if as_json else "\n".join(_lines(found)))
 
 
@@ -85,7 +85,7 @@ def convert(source: str, target: str, kind: str) -> None:
     bertline checkpoint convert bert-base old --to tf1                     for the original's scripts
     bertline checkpoint convert bert-base model --to keras                 for keras.saving.load_model
     """
-    for line in write(checkpoint_at_hand(source), target, kind):
+    for line in write(local_checkpoint(source), target, kind):
         click.echo(line)
 
 
@@ -115,7 +115,7 @@ def describe(folder: str | Path) -> dict[str, Any]:
         "activation": size.get("activation", "gelu"),
         "numbers": kinds,
         "parameters": {"encoder": encoder, "heads": heads, "total": encoder + heads},
-        "vocabulary": {"rows": size["vocab_size"], "pieces": _pieces(found)},
+        "vocabulary": {"rows": size["vocab_size"], "pieces": _tokens(found)},
         "heads": purposes,
         "left_out": left_out,
     }
@@ -180,7 +180,7 @@ def _copy_text(found: formats.Found, folder: Path) -> list[str]:
     return [name for name in _TOKENIZER_FILES if (folder / name).is_file()]
 
 
-def _pieces(found: formats.Found) -> int | None:
+def _tokens(found: formats.Found) -> int | None:
     path = formats.vocabulary_in(found.folder)
     return None if path is None else len(path.read_bytes().removesuffix(b"\n").split(b"\n"))
 
@@ -193,7 +193,7 @@ def _purposes(heads: Mapping[str, Any]) -> list[str]:
 
 def _lines(found: Mapping[str, Any]) -> list[str]:
     size, vocabulary, parameters = (found[key] for key in ("size", "vocabulary", "parameters"))
-    pieces = "no vocab.txt" if vocabulary["pieces"] is None else f"{vocabulary['pieces']:,} tokens in its vocab.txt"
+    tokens = "no vocab.txt" if vocabulary["pieces"] is None else f"{vocabulary['pieces']:,} tokens in its vocab.txt"
     shape = ", ".join(f"{name} {value}" for name, value in size.items() if name != "vocab_size" and value)
     in_heads = f", of which {parameters['heads']:,} in heads" if parameters["heads"] else ""
     files = ", ".join(dict.fromkeys((found["settings"], found["weights"])))
@@ -203,7 +203,7 @@ def _lines(found: Mapping[str, Any]) -> list[str]:
         "size": shape,
         "activation": found["activation"],
         "parameters": f"{parameters['total']:,}{in_heads}, as {', '.join(found['numbers'])}",
-        "vocabulary": f"{vocabulary['rows']:,} embeddings, {pieces}",
+        "vocabulary": f"{vocabulary['rows']:,} embeddings, {tokens}",
         "heads": ", ".join(found["heads"]) or "none",
         "left out": _some(found["left_out"]) or "nothing",
     }

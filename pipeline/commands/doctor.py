@@ -1,4 +1,4 @@
-"""`bertline doctor`: is this machine fit for the line, and what would mend it."""
+"""`bertline doctor`: is this machine fit for the pipeline, and what would mend it."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def render(
     if newest is None:
         raise BertlineError(f"{model.base_path}: there is no numbered version here yet; `bertline run` pushes one.")
     noted = {"bertline/version": str(newest.version)}
-    if digest := newest.card.get("digest"):
+    if digest := newest.metadata.get("digest"):
         noted["bertline/digest"] = str(digest)
     storage = storage or f"pvc://{cluster_name(model.name)}-models"
     deployed = Deployed(

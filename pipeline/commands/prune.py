@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from bertline.pipeline.core.errors import BertlineError
-from bertline.pipeline.prune.heads import MAX_DROP, MOST_ROWS, PruneReport, Request, find_place, prune_at
+from bertline.pipeline.prune.heads import MAX_DROP, MAX_EXAMPLES, PruneReport, Request, find_model, prune_at
 
 REFUSED = 3
 
@@ -30,7 +30,7 @@ REFUSED = 3
     "--data", metavar="FILE", help="Labelled examples to evaluate on. [default: the evaluation examples of the pipeline]"
 )
 @click.option(
-    "--rows", type=click.IntRange(1, 100_000), default=MOST_ROWS, show_default=True, help="Limit of evaluation examples."
+    "--rows", type=click.IntRange(1, 100_000), default=MAX_EXAMPLES, show_default=True, help="Limit of evaluation examples."
 )
 @click.option("--out", metavar="DIR", help="Folder for the smaller model. [default: one in WORKSPACE/pruned]")
 @click.option("--push", is_flag=True, help="Push it as the next version, beside the original.")
@@ -67,14 +67,14 @@ def prune(model: str | None, keep: float | None, look: bool, by: tuple[Any, ...]
         raise BertlineError("--look removes nothing, and goes without --keep, --heads and --push.")
     if keep is not None and others["heads"] is not None:
         raise BertlineError("--keep and --heads exclude each other; give one of them.")
-    share = None if look or others["heads"] is not None else 0.5 if keep is None else keep
-    report = run_prune(Request(model=model, keep=share, by=by or ("gradient",), **others), as_json=as_json)
+    fraction = None if look or others["heads"] is not None else 0.5 if keep is None else keep
+    report = run_prune(Request(model=model, keep=fraction, by=by or ("gradient",), **others), as_json=as_json)
     sys.exit(REFUSED if report.refused else 0)
 
 
 def run_prune(request: Request, *, as_json: bool = False) -> PruneReport:
     """With a display and a log file around it."""
-    place = find_place(request)
+    place = find_model(request)
     from bertline.pipeline.console.session import stage
     from bertline.pipeline.prune.record import address
     from bertline.pipeline.prune.tables import show

@@ -37,8 +37,8 @@ def report(
     v7. A run that failed, or whose model was refused, says why. Of several seeds, or a search, all stand side by side, and
     the rest is about the best.
 
-    The page needs no other file and no network; it holds texts of your held-out rows. What a run has not recorded, its
-    section says.
+    The page needs no other file and no network; it holds texts of your evaluation examples. What a run has not recorded,
+    its section says.
 
     \b
     bertline report --last --open        the newest run, in a browser

@@ -1,4 +1,4 @@
-"""`bertline run`: the line, with a display and a log file around it."""
+"""`bertline run`: the pipeline, with a display and a log file around it."""
 
 from __future__ import annotations
 

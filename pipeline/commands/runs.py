@@ -65,8 +65,8 @@ def compare(
     RUN is the id of a run or its first digits, as `bertline runs` lists them, or the version of a model that was pushed, as
     v7. The first one is the reference that the others are measured against; of --last it is the oldest.
 
-    A difference has an interval, by bootstrap over the held-out rows that both runs have answered: one that holds 0 may be
-    chance. It is about these rows alone; another seed of the same training may differ by more.
+    A difference has an interval, by bootstrap over the evaluation examples that both runs have answered: one that holds 0
+    may be chance. It is about these rows alone; another seed of the same training may differ by more.
 
     \b
     bertline compare 3f2a 9c01                     two runs; 3f2a is the reference

@@ -56,10 +56,10 @@ def rollback(name: str | None, to: int | None, workspace: str) -> None:
     already = "" if done.withdrawn or done.restored else " already"
     click.echo(f"served{already}: version {done.served.version}  {done.served.path}")
     if not already:
-        tell_registry(done.served, folder, workspace)
+        update_registry(done.served, folder, workspace)
 
 
-def tell_registry(served: Pushed, folder: AnyPath, workspace: str) -> None:
+def update_registry(served: Pushed, folder: AnyPath, workspace: str) -> None:
     """Lets MLflow's alias `champion` follow; a store that is down is told later."""
     from bertline.components.tracking.backend.models import champion
     from bertline.components.tracking.backend.store import is_there
@@ -69,7 +69,7 @@ def tell_registry(served: Pushed, folder: AnyPath, workspace: str) -> None:
     uri, spool = store_of(workspace), Path(workspace) / SPOOL
     if not is_there(uri):
         return  # nothing here was ever recorded
-    name = served.card.get("pipeline") or folder.name
+    name = served.metadata.get("pipeline") or folder.name
     note_model(spool, uri, name, champion(name, served))
     left = send_all(spool, lambda line: None, patience=_SECONDS)
     told = "`bertline sync` sends it later" if left else f"its alias champion is version {served.version} now"

@@ -1,4 +1,4 @@
-"""`bertline watch`: the line again, whenever there is new data."""
+"""`bertline watch`: the pipeline again, whenever there is new data."""
 
 from __future__ import annotations
 

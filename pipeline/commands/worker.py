@@ -1,4 +1,4 @@
-"""`bertline worker`: one more process for the Trainer of a line that runs elsewhere."""
+"""`bertline worker`: one more process for the Trainer of a pipeline that runs elsewhere."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from bertline.pipeline.config.results import (
 )
 from bertline.pipeline.config.run import SPOOL, Config, own_tasks, task_names
 from bertline.pipeline.config.search import RangeConfig, SearchConfig, Values
-from bertline.pipeline.config.text import Long, Reading, TextConfig
+from bertline.pipeline.config.text import Long, TextConfig, TokenizerVariant
 from bertline.pipeline.config.training import Sampling, TrainingConfig
 from bertline.pipeline.config.translation import TranslationConfig
 from bertline.pipeline.core.wording import nearest, without_password
@@ -56,7 +56,7 @@ __all__ = [
     "PretrainingConfig",
     "PushConfig",
     "RangeConfig",
-    "Reading",
+    "TokenizerVariant",
     "ResourcesConfig",
     "SIZES",
     "SPOOL",

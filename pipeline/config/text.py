@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from bertline.pipeline.config.base import Frozen
 
-Reading = Literal["original", "huggingface"]
+TokenizerVariant = Literal["original", "huggingface"]
 Long = Literal["auto", "cut", "head_tail", "windows"]
 
 
@@ -32,7 +32,7 @@ class TextConfig(Frozen):
     """Uncased text: lower-cased, accents dropped. A checkpoint's `tokenizer_config.json` sets the default."""
     strip_accents: bool | None = None
     """Drop accents or keep them, whatever `lowercase` says. A checkpoint's `tokenizer_config.json` sets the default."""
-    tokenizer_variant: Reading = "original"
+    tokenizer_variant: TokenizerVariant = "original"
     """Which reference tokenizer is matched where the two differ: `original` (Google's) or `huggingface`, which the
     `tokenizer_config.json` of a checkpoint sets."""
     seq_len: int = Field(default=128, ge=8, le=512)

@@ -1,6 +1,6 @@
-"""What a person sees while the line runs, and at its end.
+"""What a person sees while the pipeline runs, and at its end.
 
-TensorFlow, Beam and TFX write a lot to both standard streams, much of it from C++: while the line runs, the streams
+TensorFlow, Beam and TFX write a lot to both standard streams, much of it from C++: while the pipeline runs, the streams
 themselves lead to a log file, and only what is written here reaches the terminal.
 """
 
@@ -56,7 +56,7 @@ def noise_to(log: Path) -> Iterator[Console]:
 
 
 class Display:
-    """Listens to the line: a spinner for the step at work, a bar while training, a line for each step done."""
+    """Listens to the pipeline: a spinner for the step at work, a bar while training, a line for each step done."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bertline.components.evaluator.predictions.rows import HeldOutRows, Texts
+from bertline.components.evaluator.predictions.rows import EvaluationPredictions, Texts
 from bertline.components.evaluator.verdict import FILE_NAME as VERDICT
 from bertline.components.evaluator.verdict import Verdict
 from bertline.models.kinds import without_encoder
@@ -235,7 +235,7 @@ def _evaluation_texts(summary: Summary) -> list[Texts]:
     if not summary.evaluation:
         return []
     try:
-        rows = HeldOutRows.read(summary.evaluation)
+        rows = EvaluationPredictions.read(summary.evaluation)
     except (BertlineError, OSError):
         return []
     found = rows.first(_LOOKED_AT).texts

@@ -20,16 +20,16 @@ FILE_NAME = "summary.json"
 
 @dataclass(kw_only=True)
 class Summary:
-    """Filled in step by step while the line runs; what is not known stays empty."""
+    """Filled in step by step while the pipeline runs; what is not known stays empty."""
 
     name: str
     task: str
     status: str = "running"
-    """running, succeeded, failed or interrupted. A refused model is a success of the line: see `blessed`."""
+    """running, succeeded, failed or interrupted. A refused model is a success of the pipeline: see `blessed`."""
     error: str | None = None
     """Why the run failed."""
     failed_step: str | None = None
-    """At which the line stopped."""
+    """At which the pipeline stopped."""
     rows: dict[str, Any] = field(default_factory=dict)
     """How many examples were read, went to each split, were left out or quarantined."""
     metrics: dict[str, float] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Summary:
     slices: dict[str, dict[str, float]] = field(default_factory=dict)
     """Slice -> its metrics."""
     classes: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Class -> its precision, recall and f1, and its held-out rows; of a task that finds entities, their types."""
+    """Class -> its precision, recall and f1, and its evaluation examples; of a task that finds entities, their types."""
     evaluation: str | None = None
     """Folder of what the Evaluator has left: its verdict, and the evaluation examples with the model's answers."""
     eval_losses: list[float] = field(default_factory=list)

@@ -1,7 +1,7 @@
-"""What the line tells those who watch it: the terminal, the tracker, a test.
+"""What the pipeline tells those who watch it: the terminal, the tracker, a test.
 
-A step of the line says what happens by `emit`; it knows none of its listeners, and a listener that fails is dropped, never
-the step.
+A step of the pipeline says what happens by `emit`; it knows none of its listeners, and a listener that fails is dropped,
+never the step.
 """
 
 from __future__ import annotations

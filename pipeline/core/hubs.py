@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from bertline.pipeline.core import checkpoint_formats as formats
 from bertline.pipeline.core.errors import BertlineError
-from bertline.pipeline.core.storage import HUBS, at_hand
+from bertline.pipeline.core.storage import HUBS, local_copy
 
 T = TypeVar("T")
 HUGGING_FACE, KAGGLE = HUBS
@@ -49,9 +49,9 @@ def preset_handle(name: str, beside: Path | None = None) -> str | None:
     return str(handle) if handle else None
 
 
-def checkpoint_at_hand(named: str) -> Path:
+def local_checkpoint(named: str) -> Path:
     """A checkpoint that somebody names on a command line: a folder, a name on a hub, or a place in a bucket."""
-    return Path(at_hand(preset_handle(named) or named))
+    return Path(local_copy(preset_handle(named) or named))
 
 
 def pinned(path: str) -> str:
@@ -66,7 +66,7 @@ def pinned(path: str) -> str:
     return "/".join(filter(None, (f"{HUGGING_FACE}{found['name']}@{copy.name}", found["inside"])))
 
 
-def local_copy(path: str) -> str:
+def downloaded_copy(path: str) -> str:
     """The folder, or the file in it, on this machine; it is downloaded if the cache does not have it."""
     if found := _REPOSITORY.fullmatch(path):
         folder = _repository(path, found["name"], found["revision"])

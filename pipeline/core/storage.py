@@ -63,7 +63,7 @@ def join(folder: str, *names: str) -> str:
     return "/".join((folder.rstrip("/"), *names)) if is_remote(folder) else os.path.join(folder, *names)
 
 
-def at_hand(path: str) -> str:
+def local_copy(path: str) -> str:
     """A file or folder as one of this machine: itself, or a copy of what is in the bucket or on the hub now.
 
     Copies are kept in a cache, by what the bucket says of their content; they are shared and not to be changed.
@@ -72,10 +72,10 @@ def at_hand(path: str) -> str:
         return path
     if path.startswith(HUBS):
         from bertline.pipeline.core.hubs import (
-            local_copy,  # which knows what a checkpoint consists of, and so more than this module
+            downloaded_copy,  # which knows what a checkpoint consists of, and so more than this module
         )
 
-        return local_copy(path)
+        return downloaded_copy(path)
     with reaching(path):
         system = _system(path)
         files = system.find(path, detail=True)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bertline.models.kinds import told
-from bertline.models.responses.base import Answer, Kind, plain
+from bertline.models.kinds import describe_kind
+from bertline.models.responses.base import Answer, ResponseSpec, plain
 from bertline.models.responses.likeliest import likeliest
 from bertline.models.responses.translation import Sampling, n_best
 from bertline.models.tasks.base.task import kind_for
@@ -19,8 +19,8 @@ from bertline.pipeline.config import CHOICES
 from bertline.pipeline.console import summary
 from bertline.pipeline.core import environment
 from bertline.pipeline.core.errors import BertlineError
-from bertline.pipeline.core.storage import at_hand
-from bertline.serving.contract import DEFAULT_SIGNATURE, read_card
+from bertline.pipeline.core.storage import local_copy
+from bertline.serving.contract import DEFAULT_SIGNATURE, read_metadata
 
 BATCH = 64
 
@@ -52,7 +52,7 @@ class Wanted:
         """What is sent: the texts, and numbers beside them where the signature takes any."""
         return rows if self.sample is None else [{**row, **self.sample.numbers()} for row in rows]
 
-    def shown_as(self, kind: Kind[Any]) -> Kind[Any]:
+    def shown_as(self, kind: ResponseSpec[Any]) -> ResponseSpec[Any]:
         if self.n_best is not None:
             return n_best(self.n_best)
         return kind if self.top is None else likeliest(kind, self.top)
@@ -96,11 +96,11 @@ class Found:
 def find(model: str | None, workspace: str, wanted: Wanted = ANY) -> Found:
     """The model in a folder, or the one that was pushed last."""
     served = None if model else _last_pushed(workspace)
-    folder = Path(at_hand(str(model or (served and served.path))))
+    folder = Path(local_copy(str(model or (served and served.path))))
     if not (folder / "saved_model.pb").is_file():
         raise BertlineError(f"{folder}: no SavedModel here.")
-    card = read_card(folder)
-    task = card.get("task")
+    metadata = read_metadata(folder)
+    task = metadata.get("task")
     if not isinstance(task, str):
         raise BertlineError(f"{folder}: no task in its model metadata, so it was not exported by Bertline.")
     if wanted.task and task != wanted.task:
@@ -111,12 +111,12 @@ def find(model: str | None, workspace: str, wanted: Wanted = ANY) -> Found:
     if kind is None:
         unknown = f"its task is {task}, which this version of Bertline does not know"
         raise BertlineError(f"{folder}: {unknown}; use the version that trained it.")
-    keys = ["text"] if wanted.further else card.get("text_keys", ["text"])
-    note = "; ".join(filter(None, [served.instead if served else "", told(card)]))
-    return Found(str(folder), keys, lambda: _load(folder, wanted.shown_as(kind), wanted), card.get("columns", {}), note)
+    keys = ["text"] if wanted.further else metadata.get("text_keys", ["text"])
+    note = "; ".join(filter(None, [served.instead if served else "", describe_kind(metadata)]))
+    return Found(str(folder), keys, lambda: _load(folder, wanted.shown_as(kind), wanted), metadata.get("columns", {}), note)
 
 
-def _load(folder: Path, kind: Kind[Any], wanted: Wanted) -> Loaded:
+def _load(folder: Path, kind: ResponseSpec[Any], wanted: Wanted) -> Loaded:
     environment.prepare()
     from bertline.serving.client.rows import columns_of
     from bertline.serving.embedded.lifecycle.servable import Servable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bertline.models.responses.base import Kind
+from bertline.models.responses.base import ResponseSpec
 from bertline.models.tasks.base.task import tasks_with
 from bertline.pipeline.commands.options.server import Server
 from bertline.pipeline.console import summary
@@ -24,7 +24,7 @@ _VERSION = "version"
 
 
 def find_served(server: Server, workspace: str, wanted: Wanted = ANY) -> Found:
-    """The model of a server. What it is for is told by its signature: the card stays in its folder."""
+    """The model of a server. What it is for is told by its signature: the metadata stays in its folder."""
     name = server.name or _last_name(workspace)
     where, signature = f"{server.address}, model {name}", wanted.signature
     with _client(server, name, timeout=min(server.timeout, _ANSWERS_SOON)) as client:
@@ -44,7 +44,7 @@ def find_served(server: Server, workspace: str, wanted: Wanted = ANY) -> Found:
     return Found(where, keys, lambda: _load(server, name, wanted.shown_as(kind), wanted))
 
 
-def _load(server: Server, name: str, kind: Kind[Any], wanted: Wanted) -> Loaded:
+def _load(server: Server, name: str, kind: ResponseSpec[Any], wanted: Wanted) -> Loaded:
     client = _client(server, name, timeout=server.timeout, retries=_RETRIES)
 
     def ask(rows: Sequence[Texts]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""`bertline tokenize`: the pieces of each line, for a program as JSON, for a person in colours."""
+"""`bertline tokenize`: the tokens of each line, for a program as JSON, for a person in colours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from bertline.pipeline.config import TextConfig
 from bertline.pipeline.core import environment
 from bertline.pipeline.core.checkpoint_formats import VOCAB, vocabulary_in
-from bertline.pipeline.core.hubs import checkpoint_at_hand
+from bertline.pipeline.core.hubs import local_checkpoint
 from bertline.pipeline.settings.defaults import checkpoint_text
 from bertline.pipeline.settings.loader import package_path
 
@@ -49,12 +49,12 @@ def shown(
         settings |= {"lowercase": not cased, "strip_accents": None}
     encode = _encoder(vocab_path, TextConfig(**settings))
     for batch in _batches(lines, 1 if at_once else _BATCH_LINES):
-        for pieces, *columns in encode(batch):
-            yield _as_json(pieces, *columns) if as_json else _coloured(pieces, *columns)
+        for tokens, *columns in encode(batch):
+            yield _as_json(tokens, *columns) if as_json else _coloured(tokens, *columns)
 
 
 def _settings(vocab: str | None) -> tuple[Path, dict[str, Any]]:
-    path = checkpoint_at_hand(vocab) if vocab else Path(package_path(SAMPLE))
+    path = local_checkpoint(vocab) if vocab else Path(package_path(SAMPLE))
     folder = path if path.is_dir() else path.parent
     return (vocabulary_in(path) or path / VOCAB) if path.is_dir() else path, checkpoint_text(folder)
 
@@ -80,35 +80,35 @@ def _encoder(vocab_path: Path, text: TextConfig) -> Any:
     return encode
 
 
-def _batches(lines: Iterable[bytes], most: int) -> Iterator[list[bytes]]:
+def _batches(lines: Iterable[bytes], limit: int) -> Iterator[list[bytes]]:
     batch: list[bytes] = []
     size = 0
     for line in lines:
         batch.append(line)
         size += len(line)
-        if len(batch) >= most or size >= _BATCH_BYTES:
+        if len(batch) >= limit or size >= _BATCH_BYTES:
             yield batch
             batch, size = [], 0
     if batch:
         yield batch
 
 
-def _as_json(pieces: list[str], ids: list[int], words: list[int], starts: list[int], ends: list[int]) -> str:
+def _as_json(tokens: list[str], ids: list[int], words: list[int], starts: list[int], ends: list[int]) -> str:
     offsets = list(zip(starts, ends, strict=True))
-    return json.dumps({"tokens": pieces, "ids": ids, "offsets": offsets}, ensure_ascii=False)
+    return json.dumps({"tokens": tokens, "ids": ids, "offsets": offsets}, ensure_ascii=False)
 
 
-def _coloured(pieces: list[str], ids: list[int], words: list[int], starts: list[int], ends: list[int]) -> str:
-    """The pieces, a colour a word, what is unknown in red, above their ids; as many beside one another as there is room."""
+def _coloured(tokens: list[str], ids: list[int], words: list[int], starts: list[int], ends: list[int]) -> str:
+    """The tokens, a colour a word, what is unknown in red, above their ids; as many beside one another as there is room."""
     room = shutil.get_terminal_size().columns
     blocks, used = [["", ""]], 0
-    for piece, number, word in zip(pieces, ids, words, strict=True):
-        width = max(cell_len(piece), len(str(number))) + 1
+    for token, number, word in zip(tokens, ids, words, strict=True):
+        width = max(cell_len(token), len(str(number))) + 1
         if used and used + width > room:
             blocks.append(["", ""])
             used = 0
         used += width
-        colour = "red" if piece == "[UNK]" else _COLOURS[word % len(_COLOURS)] if word >= 0 else None
-        blocks[-1][0] += click.style(piece, fg=colour, dim=word < 0) + " " * (width - cell_len(piece))
+        colour = "red" if token == "[UNK]" else _COLOURS[word % len(_COLOURS)] if word >= 0 else None
+        blocks[-1][0] += click.style(token, fg=colour, dim=word < 0) + " " * (width - cell_len(token))
         blocks[-1][1] += click.style(str(number), dim=True) + " " * (width - len(str(number)))
     return "\n".join(line.rstrip() for block in blocks for line in block)

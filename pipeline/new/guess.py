@@ -17,7 +17,7 @@ NEEDS_CHECKPOINT = "from scratch, which hardly learns this; better checkpoint: F
 
 LONGEST = 512
 """Tokens that BERT has positions for."""
-_PIECES_A_WORD = 1.4
+_TOKENS_PER_WORD = 1.4
 _FEW = 0.05
 """Texts that may need more tokens than the others."""
 _SAMPLED = 500
@@ -43,10 +43,10 @@ class Room(int):
         """
         most = ", the limit of the model" if self >= LONGEST else ""
         if not self.longer:
-            return f"tokens{most}; at {_PIECES_A_WORD} a word, every text fits"
+            return f"tokens{most}; at {_TOKENS_PER_WORD} a word, every text fits"
         become = "read in windows" if not _ways(task) else "not read whole" if self.why_long(task) else "cut"
         longer = f"{self.longer:,} of {self.texts:,} texts {'is' if self.longer == 1 else 'are'} longer and {become}"
-        return f"tokens{most}; at {_PIECES_A_WORD} a word, {longer}"
+        return f"tokens{most}; at {_TOKENS_PER_WORD} a word, {longer}"
 
     def why_long(self, task: str) -> str | None:
         """What is said of `text.long`; nothing where texts are short, or the task has no choice."""
@@ -73,7 +73,7 @@ class Source:
 
     path: str
     """A file, or a pattern, whose first file stands for all; to train on, if another is held out."""
-    held_out: str | None = None
+    evaluation: str | None = None
     test: str | None = None
     """To be measured by at the end, and to choose nothing by; it may turn out to have no labels."""
     query: str | None = None
@@ -83,10 +83,10 @@ class Source:
 
     @property
     def settings(self) -> list[Setting]:
-        if self.held_out is None:
+        if self.evaluation is None:
             of_file = [self.sheet] if self.sheet else [Setting("query", self.query)] if self.query else []
             return [Setting("path", self.path), *of_file]
-        return [Setting("train", self.path), Setting("eval", self.held_out)]
+        return [Setting("train", self.path), Setting("eval", self.evaluation)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,8 +101,8 @@ class Guess:
     data: tuple[Setting, ...]
     seq_len: Room | None = None
     """Tokens; None leaves it to the task's default."""
-    bounds: dict[str, float]
-    why_bounds: str
+    thresholds: dict[str, float]
+    why_thresholds: str
     from_scratch: tuple[dict[str, float], str] | None = None
     """Bounds and their reason where no checkpoint is used, if they are others."""
     model: str = FROM_SCRATCH
@@ -116,13 +116,13 @@ class Guess:
 
 
 def room_for(texts: Iterable[str]) -> Room:
-    """Tokens that 19 of 20 texts fit in: a word makes about 1.4 pieces, a Chinese or Japanese character one."""
+    """Tokens that 19 of 20 texts fit in: a word makes about 1.4 tokens, a Chinese or Japanese character one."""
     texts = list(texts)
     words = sorted(max(len(text.split()), len(CJK.findall(text))) for text in texts)
-    pieces = [count * _PIECES_A_WORD + 2 for count in words]
-    room = min(LONGEST, max(16, 8 * math.ceil(pieces[math.ceil((1 - _FEW) * len(words)) - 1] / 8)))
+    tokens = [count * _TOKENS_PER_WORD + 2 for count in words]
+    room = min(LONGEST, max(16, 8 * math.ceil(tokens[math.ceil((1 - _FEW) * len(words)) - 1] / 8)))
     sample = texts[:: max(1, len(texts) // _SAMPLED)][:_SAMPLED]
-    return Room(room, longer=sum(count > room for count in pieces), texts=len(words), sample=sample)
+    return Room(room, longer=sum(count > room for count in tokens), texts=len(words), sample=sample)
 
 
 def one_line(text: str) -> str:

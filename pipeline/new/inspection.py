@@ -73,7 +73,7 @@ def _guess(path: str, source: Source, format: str | None, task: str | None) -> G
     if file.format == "documents" and task == "translation":
         raise _no_partner(path)
     data = DataConfig.model_validate({"path": source.path, "format": _written(file, format)})
-    if file.format == "xlsx" and source.held_out is None and len(names := sheets(file.path)) > 1:
+    if file.format == "xlsx" and source.evaluation is None and len(names := sheets(file.path)) > 1:
         more = f"; or {', '.join(names[1:])}"
         source = replace(source, sheet=Setting("sheet", names[0], f"the first{more}"))
         data = data.model_copy(update={"sheet": names[0]})

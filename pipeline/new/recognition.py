@@ -11,7 +11,7 @@ from bertline.pipeline.new.guess import Guess
 from bertline.pipeline.new.tables.table import Table
 
 
-class Kind(NamedTuple):
+class TableTask(NamedTuple):
     """A table whose rows are examples of a task."""
 
     task: str
@@ -21,10 +21,10 @@ class Kind(NamedTuple):
     """It fits rows of another kind as well, and is taken only where it is named."""
 
 
-def kinds() -> list[Kind]:
+def kinds() -> list[TableTask]:
     """The first that fits is taken."""
     found = sorted((given.precedence, name, given) for name, given in _declared() if given.has("table"))
-    return [Kind(name, given.table, given.only_asked) for _, name, given in found if given.table]
+    return [TableTask(name, given.table, given.only_asked) for _, name, given in found if given.table]
 
 
 def formats() -> Mapping[str, Callable[..., Guess]]:

@@ -23,7 +23,7 @@ _NUMBERED = re.compile(r".+\d")
 _TITLE = re.compile(r"\s*= [^=].* =\s*")
 _WORD = re.compile(r"\w+|[^\w\s]")
 _LEARNED_WORDS = 8000
-"""About as many as a learned vocabulary has pieces."""
+"""About as many as a learned vocabulary has tokens."""
 _ANSWERED_AT_RANDOM = 0.2
 """More F1 than some words of the text come to, taken at random."""
 
@@ -53,8 +53,8 @@ def guess_tags(source: Source, file: InputFile, data: DataConfig) -> Guess:
             Setting("segment_numbers", numbered or None, "every word ends with a number, as in Weibo NER; it is dropped"),
         ),
         seq_len=room_for(str(row.values["text"]) for row in rows),
-        bounds={"f1": 0.3},
-        why_bounds="of entities; always O finds none, and has 0",
+        thresholds={"f1": 0.3},
+        why_thresholds="of entities; always O finds none, and has 0",
         model=NEEDS_CHECKPOINT,
     )
 
@@ -66,7 +66,7 @@ def guess_answers(source: Source, file: InputFile, data: DataConfig) -> Guess:
     unanswered = sum(not row.lists["answers"] for row in rows) / len(rows)
     # By article, unless all of them would be on one side.
     group = "title"
-    if source.held_out is None:
+    if source.evaluation is None:
         group = next((name for name in ("title", "context") if has_both_sides(rows, data, name)), "")
     if not group:
         raise too_few(file, f"questions about {texts} text{'s' * (texts > 1)}")
@@ -81,8 +81,8 @@ def guess_answers(source: Source, file: InputFile, data: DataConfig) -> Guess:
                 "split", {"group": group} if group != "title" else None, "too few articles to keep some for evaluation"
             ),
         ),
-        bounds={"f1": round(unanswered + _ANSWERED_AT_RANDOM * (1 - unanswered), 2)},
-        why_bounds=f"{unanswered:.0%} of the questions have no answer: never answering reaches {unanswered:.2f}"
+        thresholds={"f1": round(unanswered + _ANSWERED_AT_RANDOM * (1 - unanswered), 2)},
+        why_thresholds=f"{unanswered:.0%} of the questions have no answer: never answering reaches {unanswered:.2f}"
         if unanswered
         else "every question has an answer; words at random reach less",
         model=NEEDS_CHECKPOINT,
@@ -104,7 +104,7 @@ def guess_documents(source: Source, file: InputFile, data: DataConfig) -> Guess:
         }
     )
     data, rows, bad = rows_in(file, data)
-    if source.held_out is None and not has_both_sides(rows, data):
+    if source.evaluation is None and not has_both_sides(rows, data):
         found = f"plain text of {len(rows)} document{'s' * (len(rows) > 1)}"
         raise too_few(file, found, "put an empty line between documents; if it is a table, name its --format; or ")
     perplexity = _perplexity_of_words(str(row.values["text"]) for row in rows)
@@ -119,8 +119,8 @@ def guess_documents(source: Source, file: InputFile, data: DataConfig) -> Guess:
             Setting("documents", data.documents, f"{headings:,} lines are ` = Title = `" if headings > 1 else "part them"),
             Setting("sentences", data.sentences, f"a line has {sentences:.1f} of them"),
         ),
-        bounds={"perplexity": math.ceil(0.8 * perplexity)},
-        why_bounds=f"at most; predicting by word frequency has about {perplexity:.0f}",
+        thresholds={"perplexity": math.ceil(0.8 * perplexity)},
+        why_thresholds=f"at most; predicting by word frequency has about {perplexity:.0f}",
     )
 
 
@@ -167,5 +167,5 @@ def _perplexity_of_words(texts: Iterable[str]) -> float:
     counts = Counter(word for text in texts for word in _WORD.findall(text.lower()))
     known = [count for _, count in counts.most_common(_LEARNED_WORDS)]
     rest = sum(counts.values()) - sum(known)
-    shares = [count / sum(counts.values()) for count in (*known, rest) if count]
-    return math.exp(-sum(share * math.log(share) for share in shares))
+    fractions = [count / sum(counts.values()) for count in (*known, rest) if count]
+    return math.exp(-sum(fraction * math.log(fraction) for fraction in fractions))

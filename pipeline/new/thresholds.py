@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bertline.components.baselines.linear import predicted_numbers, shares_of_classes
+from bertline.components.baselines.linear import class_probabilities, predicted_numbers
 from bertline.components.ingest.rows import as_number
 from bertline.pipeline.new.tables.table import Table, Values
 
@@ -17,8 +17,8 @@ FEWEST = 100
 """On fewer examples the score of a baseline is chance, and says nothing of a threshold."""
 HIGHEST = 0.95
 """From here on a threshold is left to the comparison of a run, which knows what is noise."""
-_MOST = 4_000
-_MOST_CELLS = 400_000
+_LIMIT = 4_000
+_MAX_CELLS = 400_000
 """Examples times classes that are learned from, so that it takes seconds."""
 _FOLDS = 5
 _FEW = 2_000
@@ -40,14 +40,14 @@ class Reached(NamedTuple):
         """The next hundredth above it."""
         return min(HIGHEST, math.floor(self.score * 100 + 1) / 100)
 
-    def within_reach(self, held_out: int) -> float:
+    def within_reach(self, evaluation: int) -> float:
         """A threshold that it keeps on other examples, as good as always: two standard errors below.
 
         Args:
-          held_out: so many examples.
+          evaluation: so many examples.
         """
         score = min(1.0, max(0.0, self.score))
-        error = max(math.sqrt(score * (1 - score)), 1 - score**2) / math.sqrt(max(1, held_out))  # fractions; correlations
+        error = max(math.sqrt(score * (1 - score)), 1 - score**2) / math.sqrt(max(1, evaluation))  # fractions; correlations
         return min(HIGHEST, math.floor((self.score - 2 * error) * 100) / 100)
 
     def why(self, measure: str) -> str:
@@ -72,16 +72,16 @@ def of_classes(table: Table, texts: Sequence[str], label: str, measure: str) -> 
 
     def predict(train: list[list[str]], labels: np.ndarray, asked: list[list[str]]) -> Iterator[tuple[str, np.ndarray]]:
         if len(np.unique(labels)) > 1:
-            for name, shares in shares_of_classes(train, labels, asked, len(names)):
-                yield name, shares.argmax(axis=1)
+            for name, probabilities in class_probabilities(train, labels, asked, len(names)):
+                yield name, probabilities.argmax(axis=1)
 
     def score(predicted: np.ndarray, labels: np.ndarray) -> float:
         from sklearn.metrics import matthews_corrcoef
 
         return float(matthews_corrcoef(labels, predicted) if measure == "matthews" else (predicted == labels).mean())
 
-    most = min(_MOST, _MOST_CELLS // max(1, len(names)))
-    return _best(rows, lambda row: ids[str(row[label])], predict, score, most)
+    limit = min(_LIMIT, _MAX_CELLS // max(1, len(names)))
+    return _best(rows, lambda row: ids[str(row[label])], predict, score, limit)
 
 
 def of_numbers(table: Table, texts: Sequence[str], label: str) -> Reached | None:
@@ -92,7 +92,7 @@ def of_numbers(table: Table, texts: Sequence[str], label: str) -> Reached | None
 
     rows = _Rows.of(table, texts, label)
     rows = rows._replace(evaluation=[row for row in rows.evaluation if as_number(str(row[label])) is not None])
-    return _best(rows, lambda row: float(str(row[label])), predicted_numbers, score, _MOST)
+    return _best(rows, lambda row: float(str(row[label])), predicted_numbers, score, _LIMIT)
 
 
 class _Rows(NamedTuple):
@@ -120,10 +120,10 @@ def _best(
     label: Callable[[Values], float],
     predict: Predict,
     score: Callable[[np.ndarray, np.ndarray], float],
-    most: int,
+    limit: int,
 ) -> Reached | None:
     """On the evaluation file; without one by cross-validation, or of many examples by one fifth."""
-    train, evaluation = (_drawn(of, most) for of in (rows.train, rows.evaluation))
+    train, evaluation = (_drawn(of, limit) for of in (rows.train, rows.evaluation))
     if len(evaluation) >= FEWEST:
         splits = [(train, evaluation)]
     elif len(train) >= FEWEST:
@@ -145,5 +145,5 @@ def _best(
     return Reached(name, scores[name], sum(len(asked) for _, asked in splits))
 
 
-def _drawn(rows: Sequence[Values], most: int) -> list[Values]:
-    return [rows[at] for at in np.random.default_rng(0).permutation(len(rows))[:most]]
+def _drawn(rows: Sequence[Values], limit: int) -> list[Values]:
+    return [rows[at] for at in np.random.default_rng(0).permutation(len(rows))[:limit]]

@@ -11,7 +11,7 @@ from bertline.components.ingest.files import InputFile, format_by_ending, partne
 from bertline.components.ingest.readers.records import UNREADABLE
 from bertline.pipeline.config import DataConfig, TextConfig
 from bertline.pipeline.core.errors import BertlineError
-from bertline.pipeline.new.folders import HELD_OUT, TRAIN, named
+from bertline.pipeline.new.folders import EVALUATION, TRAIN, named
 from bertline.pipeline.new.guess import Guess, Room, Setting, Source, room_for
 from bertline.pipeline.new.tables import columns
 from bertline.pipeline.new.tables.row_settings import row_settings
@@ -45,8 +45,8 @@ _NO_LINES = (
     ".py",
 )
 _FROM_SCRATCH = "from scratch, as every translation is; a larger one learns more, and takes longer"
-_BOUNDS: Mapping[str, float] = {"bleu": 5}
-_WHY_BOUNDS = "of 100; a copy of the source, or repeated frequent words, have less"
+_THRESHOLDS: Mapping[str, float] = {"bleu": 5}
+_WHY_THRESHOLDS = "of 100; a copy of the source, or repeated frequent words, have less"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +76,8 @@ def guess_parallel(place: Path) -> Guess | None:
         return None
     chosen, languages, unread = _sides(place, pairs)
     text, *labels = sorted(languages, key=lambda language: _order(language, chosen[0].stem))
-    path, *held_out = (str(pair.paths[text]) for pair in chosen)
-    return _guess(Source(path=path, held_out=held_out[0] if held_out else None), text, labels, unread)
+    path, *evaluation = (str(pair.paths[text]) for pair in chosen)
+    return _guess(Source(path=path, evaluation=evaluation[0] if evaluation else None), text, labels, unread)
 
 
 def _pairs(folder: Path) -> list[_Pair]:
@@ -112,17 +112,17 @@ def _sides(folder: Path, pairs: list[_Pair]) -> tuple[list[_Pair], list[str], li
         return pairs, list(pairs[0].paths), []
     by_stem = {pair.stem: pair for pair in pairs}
     train = named(list(by_stem), TRAIN)
-    held_out = named([stem for stem in by_stem if stem not in train], HELD_OUT)
-    if len(train) != 1 or len(held_out) != 1:
+    evaluation = named([stem for stem in by_stem if stem not in train], EVALUATION)
+    if len(train) != 1 or len(evaluation) != 1:
         shown = f"{', '.join(list(by_stem)[:8])}{' …' if len(by_stem) > 8 else ''}"
         raise BertlineError(
             f"{folder}: of parallel files a folder needs one pair with train in its name and one with dev, valid, eval or"
             f" test; it has {shown}. Or name one file, that of the language to translate from."
         )
-    chosen = [by_stem[train[0]], by_stem[held_out[0]]]
+    chosen = [by_stem[train[0]], by_stem[evaluation[0]]]
     both = [language for language in chosen[0].paths if language in chosen[1].paths]
     if not _go_together(both):
-        raise BertlineError(f"{folder}: {train[0]} and {held_out[0]} do not have two languages in common; add the files.")
+        raise BertlineError(f"{folder}: {train[0]} and {evaluation[0]} do not have two languages in common; add the files.")
     return chosen, both, [pair.stem for pair in pairs if pair not in chosen]
 
 
@@ -145,7 +145,7 @@ def _guess(source: Source, text: str, labels: list[str], unread: Sequence[str] =
     complete = [row for row in values if all((value or "").strip() for value in row.values())]
     if not complete:
         raise BertlineError(f"{source.path}: no line has a text on both sides; name other files.")
-    if source.held_out is None and not has_both_sides(rows, data):
+    if source.evaluation is None and not has_both_sides(rows, data):
         raise too_few(file, f"{len(rows):,} lines with their translations")
     lacking = len(values) - len(complete)
     others = f"; could also be {', '.join(labels[1:])}" if labels[1:] else ""
@@ -167,8 +167,8 @@ def _guess(source: Source, text: str, labels: list[str], unread: Sequence[str] =
             Setting("incomplete", "stop" if lacking else None, f"or quarantine: {lacking:,} lines are empty on one side"),
         ),
         seq_len=_room(complete, text, labels[0]),
-        bounds=dict(_BOUNDS),
-        why_bounds=_WHY_BOUNDS,
+        thresholds=dict(_THRESHOLDS),
+        why_thresholds=_WHY_THRESHOLDS,
         model=_FROM_SCRATCH,
     )
 
@@ -197,7 +197,7 @@ def guess_table(table: Table) -> Guess | None:
             table, (text,), Setting("label", label, f"translated into; or the other way round, {text}"), complete
         ),
         seq_len=_room(complete, text, label),
-        bounds=dict(_BOUNDS),
-        why_bounds=_WHY_BOUNDS,
+        thresholds=dict(_THRESHOLDS),
+        why_thresholds=_WHY_THRESHOLDS,
         model=_FROM_SCRATCH,
     )

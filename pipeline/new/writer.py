@@ -25,9 +25,9 @@ def as_yaml(guess: Guess, name: str, folder: Path, checkpoint: str | None = None
       checkpoint: to start from, see `encoder.model_settings`.
     """
     model = [_relative(setting, folder) for setting in model_settings(guess, checkpoint)]
-    bounds = guess.bounds, guess.why_bounds
+    thresholds = guess.thresholds, guess.why_thresholds
     if guess.from_scratch and all(setting.key != "checkpoint" for setting in model):
-        bounds = guess.from_scratch
+        thresholds = guess.from_scratch
     data = [_relative(setting, folder) for setting in guess.data if setting.value is not None]
     return "\n".join(
         [
@@ -40,7 +40,7 @@ def as_yaml(guess: Guess, name: str, folder: Path, checkpoint: str | None = None
             "model:",
             *(f"  {_line(*setting)}" for setting in model),
             "evaluation:",
-            f"  {_line('thresholds', *bounds)}",
+            f"  {_line('thresholds', *thresholds)}",
             "",
         ]
     )

@@ -1,4 +1,4 @@
-"""The wiring of the line: which step feeds which. The work is in `components/`."""
+"""The wiring of the pipeline: which step feeds which. The work is in `components/`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from bertline.pipeline.core import plugins
 from bertline.pipeline.orchestration.beam import beam_args
 from bertline.pipeline.orchestration.fallback import fallback_by
 from bertline.pipeline.orchestration.fingerprints import InputDigests, added_to, code_fingerprint, task_modules
-from bertline.pipeline.orchestration.placement import Place, here
+from bertline.pipeline.orchestration.placement import RunLocation, here
 
 _OF_THE_LINE_ALONE = {
     "path",
@@ -61,9 +61,9 @@ _TRAINING_ALONE: Any = {
 
 
 def create_pipeline(
-    config: Config, *, push: bool = True, place: Place | None = None, digests: InputDigests | None = None
+    config: Config, *, push: bool = True, place: RunLocation | None = None, digests: InputDigests | None = None
 ) -> Pipeline:
-    """The line for one config, its steps in the order in which the data goes through them.
+    """The pipeline for one config, its steps in the order in which the data goes through them.
 
     Args:
       push: whether ServeCheck and the Pusher are among them. Without, a model is trained and judged, and goes no further.

@@ -103,7 +103,7 @@ def file_fingerprint(path: str | None) -> str:
     """Digest of a file, or of the weights and settings in a checkpoint's folder; empty without one."""
     if not path:
         return ""
-    place = Path(storage.at_hand(path))
+    place = Path(storage.local_copy(path))
     if not place.exists():
         raise BertlineError(f"{path}: there is no such file or folder; correct the path in the config.")
     files = [place] if place.is_file() else sorted(file for file in place.iterdir() if file.is_file())

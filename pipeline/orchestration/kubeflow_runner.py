@@ -1,4 +1,4 @@
-"""The line for engines of containers: Kubeflow Pipelines, and Vertex, which runs the same specs.
+"""The pipeline for engines of containers: Kubeflow Pipelines, and Vertex, which runs the same specs.
 
 Every step becomes a container of its own, started by `pipeline/orchestration/kubeflow_step.py`. The graph is that of
 `builder.py`, which has nothing that Kubeflow cannot run: no driver, no resolver, no InfraValidator. `bertline compile` is
@@ -40,7 +40,7 @@ from bertline.components.ingest.component import GIVEN_AT_RUN as FILES_AT_RUN  #
 from bertline.pipeline.config import Config, ResourcesConfig, nearest  # noqa: E402
 from bertline.pipeline.core.errors import BertlineError  # noqa: E402
 from bertline.pipeline.orchestration.builder import create_pipeline  # noqa: E402
-from bertline.pipeline.orchestration.placement import Place  # noqa: E402
+from bertline.pipeline.orchestration.placement import RunLocation  # noqa: E402
 from bertline.pipeline.settings.loader import load  # noqa: E402
 
 Engine = Literal["kubeflow", "vertex"]
@@ -71,7 +71,7 @@ def as_text(job: dict[str, Any], path: str) -> str:
 
 
 def make_pipeline(config: Config, engine: Engine) -> Pipeline:
-    """The line as it is compiled."""
+    """The pipeline as it is compiled."""
     if engine == "vertex" and not _root(config).startswith("gs://"):
         raise BertlineError(f"cluster.root: Vertex keeps its files in gs://BUCKET/FOLDER; received {_root(config)}.")
     if config.seeds:
@@ -101,9 +101,9 @@ def runner(config: Config, **where: str) -> KubeflowV2DagRunner:
     )
 
 
-def _place(config: Config) -> Place:
+def _place(config: Config) -> RunLocation:
     root = _root(config).rstrip("/")
-    return Place(
+    return RunLocation(
         root=root,
         destination=config.push.destination or f"{root}/models/{config.name}",
         accepted_statistics=f"{root}/pipelines/{config.name}/accepted-statistics",

@@ -23,7 +23,7 @@ def main() -> None:
 
     try:
         given = sys.argv[1:]
-        with events.listening(_tell), nullcontext(given) if _opens_buckets(given) else staged(given, print) as arguments:
+        with events.listening(_log), nullcontext(given) if _opens_buckets(given) else staged(given, print) as arguments:
             sys.argv[1:] = arguments
             try:
                 runpy.run_module(_ENTRY_POINT, run_name="__main__", alter_sys=True)
@@ -58,7 +58,7 @@ def _opens_buckets(arguments: list[str]) -> bool:
     return True
 
 
-def _tell(event: object) -> None:
+def _log(event: object) -> None:
     from bertline.pipeline.core import events
 
     if isinstance(event, events.Note):

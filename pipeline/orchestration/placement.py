@@ -10,7 +10,7 @@ from bertline.pipeline.config import Config
 
 
 @dataclass(frozen=True)
-class Place:
+class RunLocation:
     root: str
     """Folder of the artifacts."""
     destination: str
@@ -27,8 +27,8 @@ class Place:
     """TFX's RuntimeParameters, by the settings that GIVEN_AT_RUN of Ingest and of the Trainer name."""
 
 
-def here(config: Config) -> Place:
-    return Place(
+def here(config: Config) -> RunLocation:
+    return RunLocation(
         root=str(config.artifact_root),
         destination=str(config.push_path),
         accepted_statistics=str(config.home / "accepted-statistics"),

@@ -1,4 +1,4 @@
-"""Running the line on this machine: TFX's local runner, told step by step.
+"""Running the pipeline on this machine: TFX's local runner, told step by step.
 
 TFX's own loop neither says which step is running nor why a cached result was not used. This one does both, through
 `bertline.pipeline.core.events`, and has the run recorded (`pipeline/runs/record.py`). The steps themselves are run by

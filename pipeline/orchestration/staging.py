@@ -25,13 +25,13 @@ _AT_ONCE = 8
 
 
 @contextmanager
-def staged(arguments: Sequence[str], tell: Callable[[str], None]) -> Iterator[list[str]]:
+def staged(arguments: Sequence[str], log: Callable[[str], None]) -> Iterator[list[str]]:
     """The arguments of a step, with paths of this machine in place of buckets; afterwards its outputs are sent there."""
     arguments = list(arguments)
     place = arguments.index(TOLD) + 1
-    told = json.loads(arguments[place])
-    wanted = {side: _uris(told, side) for side in ("inputs", "outputs")}
-    result = told["outputs"]["outputFile"]
+    executor_input = json.loads(arguments[place])
+    wanted = {side: _uris(executor_input, side) for side in ("inputs", "outputs")}
+    result = executor_input["outputs"]["outputFile"]
     if not any(wanted.values()) and not is_remote(result):
         yield arguments
         return
@@ -40,11 +40,11 @@ def staged(arguments: Sequence[str], tell: Callable[[str], None]) -> Iterator[li
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for done in [pool.submit(fetch, uri, copies[uri]) for uri in wanted["inputs"]]:
                 done.result()
-        tell(f"{len(wanted['inputs'])} inputs were copied to this machine")
+        log(f"{len(wanted['inputs'])} inputs were copied to this machine")
         written = folder / "executor_output.json"
-        told = _renamed(told, {uri: str(copy) for uri, copy in copies.items()})
-        told["outputs"]["outputFile"] = str(written)
-        arguments[place] = json.dumps(told)
+        executor_input = _renamed(executor_input, {uri: str(copy) for uri, copy in copies.items()})
+        executor_input["outputs"]["outputFile"] = str(written)
+        arguments[place] = json.dumps(executor_input)
         names = {str(copy): uri for uri, copy in copies.items()}
         os.environ[COPIES] = json.dumps(names)
         yield arguments
@@ -57,12 +57,12 @@ def staged(arguments: Sequence[str], tell: Callable[[str], None]) -> Iterator[li
         else:
             Path(result).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(written, result)
-        tell(f"{len(wanted['outputs'])} outputs were copied to the bucket")
+        log(f"{len(wanted['outputs'])} outputs were copied to the bucket")
 
 
-def _uris(told: dict[str, Any], side: str) -> list[str]:
+def _uris(executor_input: dict[str, Any], side: str) -> list[str]:
     """Those in buckets, each once."""
-    given = told.get(side, {}).get("artifacts", {}).values()
+    given = executor_input.get(side, {}).get("artifacts", {}).values()
     found = (artifact["uri"] for artifacts in given for artifact in artifacts.get("artifacts", []))
     return list(dict.fromkeys(uri for uri in found if is_remote(uri)))
 

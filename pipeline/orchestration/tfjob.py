@@ -1,7 +1,7 @@
 """A line whose model is trained by several machines, as a TFJob of Kubeflow's training operator.
 
-The operator gives every process its TF_CONFIG, and starts one again that was lost. The chief runs the whole line, the
-others `bertline worker`; they share a volume, which is the line's workspace.
+The operator gives every process its TF_CONFIG, and starts one again that was lost. The chief runs the whole pipeline, the
+others `bertline worker`; they share a volume, which is the pipeline's workspace.
 """
 
 from __future__ import annotations

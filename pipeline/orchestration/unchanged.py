@@ -31,7 +31,7 @@ from bertline.pipeline.orchestration.executions import FINISHED, Output, is_whol
 from bertline.pipeline.orchestration.fingerprints import InputDigests, all_sources
 from bertline.pipeline.runs.record import RunRecord
 
-_MOST = 20
+_LIMIT = 20
 """Runs with different fingerprints that are remembered."""
 _RUN, _CACHE_KEY = "pipeline_run", "execution_cache"
 """TFX's types of contexts: of a run, and of what its cache finds executions by."""
@@ -52,7 +52,7 @@ class Remembered:
     def write(self, config: Config, fingerprint: str) -> None:
         path = _path(config)
         known = {**_read(path), fingerprint: asdict(self)}
-        newest = dict([*known.items()][-_MOST:])
+        newest = dict([*known.items()][-_LIMIT:])
         unfinished = path.with_suffix(".part")
         unfinished.write_text(json.dumps(newest, indent=1) + "\n")
         os.replace(unfinished, path)

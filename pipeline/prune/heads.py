@@ -22,13 +22,13 @@ from bertline.pipeline.core import environment, events
 from bertline.pipeline.core.errors import BertlineError
 from bertline.pipeline.inference.pushed_model import model_folder
 from bertline.pipeline.prune.report import PruneReport, compared
-from bertline.pipeline.runs.eval_examples import held_out_records, records_of_file
-from bertline.serving.contract import read_card
+from bertline.pipeline.runs.eval_examples import evaluation_records, records_of_file
+from bertline.serving.contract import read_metadata
 
 if TYPE_CHECKING:
     from bertline.components.pruning.heads import PushedHeads
 
-MOST_ROWS = 2000
+MAX_EXAMPLES = 2000
 MAX_DROP = 0.01
 
 
@@ -47,8 +47,8 @@ class Request:
     metric: str | None = None
     """What is looked at first; by default the task's own first."""
     data: str | None = None
-    """File with rows to judge by; the held-out rows of the line that made the model by default."""
-    rows: int = MOST_ROWS
+    """File with rows to judge by; the evaluation examples of the pipeline that made the model by default."""
+    rows: int = MAX_EXAMPLES
     """So many of them at most."""
     out: str | None = None
     """Folder for the smaller model, which must not be there yet; by default one in the workspace."""
@@ -59,19 +59,19 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a model is, and the workspace of its line."""
+class ModelLocation:
+    """Where a model is, and the workspace of its pipeline."""
 
     folder: Path
-    card: Mapping[str, Any]
+    metadata: Mapping[str, Any]
     workspace: str
 
     @property
     def name(self) -> str:
-        return str(self.card.get("pipeline", "model"))
+        return str(self.metadata.get("pipeline", "model"))
 
 
-def find_place(request: Request) -> Place:
+def find_model(request: Request) -> ModelLocation:
     """Finds the model, and refuses what can be told to be wrong at once."""
     if request.heads is None and request.keep is not None and not 0 < request.keep < 1:
         raise BertlineError(f"--keep: a fraction of the heads, above 0 and below 1. Received: {request.keep:g}")
@@ -81,22 +81,22 @@ def find_place(request: Request) -> Place:
     folder = model_folder(request.model, workspace)
     if request.push and not folder.name.isdigit():
         raise BertlineError(f"--push: {folder} is not a numbered version, so there is no next version.")
-    card = read_card(folder)
+    metadata = read_metadata(folder)
     home = folder.absolute().parent.parent.parent  # of workspace/models/NAME/VERSION
-    if request.workspace is None and (home / "pipelines" / str(card.get("pipeline"))).is_dir():
+    if request.workspace is None and (home / "pipelines" / str(metadata.get("pipeline"))).is_dir():
         workspace = str(home)
-    return Place(folder, card, str(Path(workspace).absolute()))
+    return ModelLocation(folder, metadata, str(Path(workspace).absolute()))
 
 
 def prune(request: Request) -> PruneReport:
     """Measures the heads of a pushed model and, unless they are only looked at, writes it without some of them."""
     from bertline.pipeline.prune.record import address
 
-    place = find_place(request)
+    place = find_model(request)
     return prune_at(place, request, address(place.name, place.workspace))
 
 
-def prune_at(place: Place, request: Request, config: Config) -> PruneReport:
+def prune_at(place: ModelLocation, request: Request, config: Config) -> PruneReport:
     """The same for a model that is found.
 
     Args:
@@ -111,9 +111,9 @@ def prune_at(place: Place, request: Request, config: Config) -> PruneReport:
     digest = line_digest(place.folder)
     with events.step("Rebuild"):
         if request.data:
-            records = records_of_file(request.data, place.card, request.rows)
+            records = records_of_file(request.data, place.metadata, request.rows)
         else:
-            records = held_out_records(place.card, digest, place.workspace, request.rows)
+            records = evaluation_records(place.metadata, digest, place.workspace, request.rows)
         heads = PushedHeads(place.folder, records)
     metric = heads.metric(request.metric)
     report = PruneReport(
@@ -127,7 +127,7 @@ def prune_at(place: Place, request: Request, config: Config) -> PruneReport:
         heads_before=heads.count,
     )
     told = {name: value for name, value in asdict(request).items() if value is not None} | {"by": ", ".join(request.by)}
-    with recorded(config, place.card, report, told) as tracker:
+    with recorded(config, place.metadata, report, told) as tracker:
         lost = _look(heads, request, report)
         if lost:
             out = _export(heads, lost, request, place, report)
@@ -161,11 +161,11 @@ def _known(value: float) -> float | None:
 
 
 def _export(
-    heads: PushedHeads, lost: Mapping[int, Sequence[int]], request: Request, place: Place, report: PruneReport
+    heads: PushedHeads, lost: Mapping[int, Sequence[int]], request: Request, place: ModelLocation, report: PruneReport
 ) -> Path:
     report.lost = {str(layer): list(some) for layer, some in lost.items()}
     report.heads_after = heads.count - sum(len(some) for some in lost.values())
-    version = place.card.get("version", report.digest[:8])
+    version = place.metadata.get("version", report.digest[:8])
     name = f"{place.name}-{version}-{report.heads_after}-of-{report.heads_before}-heads"
     with events.step("Export"):
         out = heads.export(lost, request.out or Path(place.workspace) / "pruned" / name)
@@ -181,7 +181,7 @@ def _compare(heads: PushedHeads, out: Path, records: Sequence[bytes], report: Pr
     report.compared = compared(both)
 
 
-def _push(out: Path, request: Request, report: PruneReport, place: Place, tracker: Any) -> None:
+def _push(out: Path, request: Request, report: PruneReport, place: ModelLocation, tracker: Any) -> None:
     """Pushes it as the next version, if it is not much worse and a server answers as it does."""
     from bertline.components.serve_check.executor import serve_check
     from bertline.components.tracking.backend.models import champion
@@ -196,7 +196,7 @@ def _push(out: Path, request: Request, report: PruneReport, place: Place, tracke
     if report.refused:
         return
     run = tracker.mlflow_run_id
-    pushed = publish(out, place.folder.absolute().parent, {**read_card(out), **({"mlflow_run_id": run} if run else {})})
+    pushed = publish(out, place.folder.absolute().parent, {**read_metadata(out), **({"mlflow_run_id": run} if run else {})})
     if pushed.withdrawn:
         report.refused.append(f"this model is version {pushed.version}, which was withdrawn")
         return

@@ -29,16 +29,18 @@ def address(name: str, workspace: str) -> Config:
 
 
 @contextmanager
-def recorded(config: Config, card: Mapping[str, Any], report: PruneReport, told: Mapping[str, Any]) -> Iterator[Tracker]:
+def recorded(
+    config: Config, metadata: Mapping[str, Any], report: PruneReport, told: Mapping[str, Any]
+) -> Iterator[Tracker]:
     """Keeps the record of what is done inside true, however it ends.
 
     Args:
       config: of `address`.
-      card: of the model.
+      metadata: of the model.
       report: is filled in inside, and is then what is recorded.
       told: what it is done by; the run's params.
     """
-    tracker = _tracker(config, card, report, told)
+    tracker = _tracker(config, metadata, report, told)
     tracker.start()
     status, tags = "FAILED", {"status": "failed", "pruned_from": report.digest}
     try:
@@ -57,8 +59,8 @@ def recorded(config: Config, card: Mapping[str, Any], report: PruneReport, told:
         report.mlflow_uri = without_password(config.tracking_uri) if config.tracking.enabled else None
 
 
-def _tracker(config: Config, card: Mapping[str, Any], report: PruneReport, told: Mapping[str, Any]) -> Tracker:
-    above, experiment = _made_by(config, card.get("mlflow_run_id"), report.digest)
+def _tracker(config: Config, metadata: Mapping[str, Any], report: PruneReport, told: Mapping[str, Any]) -> Tracker:
+    above, experiment = _made_by(config, metadata.get("mlflow_run_id"), report.digest)
     if experiment:
         config = config.model_copy(update={"tracking": config.tracking.model_copy(update={"experiment": experiment})})
     run_id = datetime.datetime.now().isoformat()

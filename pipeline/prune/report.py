@@ -23,7 +23,7 @@ class PruneReport:
     task: str
     model: str
     digest: str
-    """Of the model as the line has made it."""
+    """Of the model as the pipeline has made it."""
     metric: str
     better: str
     rows: int

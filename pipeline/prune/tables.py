@@ -72,9 +72,9 @@ def _shown(value: float, by: str) -> str:
 def _shade(value: float | None, low: float, high: float) -> Style:
     if value is None:
         return Style(dim=True)
-    share = (value - low) / (high - low) if high > low else 0.0
-    shade = tuple(round(pale + share * (deep - pale)) for pale, deep in zip(_PALE, _DEEP, strict=True))
-    return Style(color="white" if share > 0.5 else "black", bgcolor=Color.from_rgb(*shade))
+    fraction = (value - low) / (high - low) if high > low else 0.0
+    shade = tuple(round(pale + fraction * (deep - pale)) for pale, deep in zip(_PALE, _DEEP, strict=True))
+    return Style(color="white" if fraction > 0.5 else "black", bgcolor=Color.from_rgb(*shade))
 
 
 def _legend(report: PruneReport, by: str) -> str:

@@ -22,7 +22,7 @@ _JUDGE = Step.VALIDATION
 _STEPS = (Step.INGEST, Step.STATISTICS, _JUDGE)
 
 
-class DataSight:
+class DataReport:
     """Remembers what the data steps have left behind, and makes the page of it.
 
     A page that cannot be made never fails a run: it is only looked at.
@@ -43,7 +43,7 @@ class DataSight:
             self._make(tracker, None)
 
     def refused(self, judgement: Mapping[str, Any], tracker: Tracker) -> None:
-        """The data gate has stopped the line, and left nothing but its reasons."""
+        """The data gate has stopped the pipeline, and left nothing but its reasons."""
         self._make(tracker, judgement)
 
     def _make(self, tracker: Tracker, judgement: Mapping[str, Any] | None) -> None:

@@ -34,21 +34,21 @@ def differing_settings(params: Sequence[Mapping[str, str]], *, everything: bool 
     return differing if everything else [kept for kept in differing if not kept.name.startswith(_PLACES)]
 
 
-def in_short(before: Mapping[str, str], after: Mapping[str, str], most: int = 3) -> str:
+def in_short(before: Mapping[str, str], after: Mapping[str, str], limit: int = 3) -> str:
     """What of the settings changed, in a few words.
 
     >>> in_short({"training.epochs": "2", "x": "1"}, {"training.epochs": "3", "x": "1"})
     'training.epochs 2 → 3'
     """
     changes = differing_settings([before, after], everything=False)
-    shown = [f"{name} {_brief(values[0])} → {_brief(values[1])}" for name, values in changes[:most]]
+    shown = [f"{name} {_brief(values[0])} → {_brief(values[1])}" for name, values in changes[:limit]]
     more = len(changes) - len(shown)
     return "; ".join(shown) + (f"; and {more} more" if more else "") if shown else "nothing"
 
 
-def _brief(value: str | None, most: int = 24) -> str:
+def _brief(value: str | None, limit: int = 24) -> str:
     if value is None or value == "None":
         return "none"
     line = " ".join(value.split())
     # Of a path its end tells more than its begin.
-    return line if len(line) <= most else f"…{line[-most:]}" if "/" in line else f"{line[:most]}…"
+    return line if len(line) <= limit else f"…{line[-limit:]}" if "/" in line else f"{line[:limit]}…"

@@ -1,4 +1,5 @@
-"""The rows that a pushed model is judged by: the held-out ones of its line, or others that are read the same way."""
+"""The rows that a pushed model is judged by: the evaluation examples of its pipeline, or others that are read the same
+way."""
 
 from __future__ import annotations
 
@@ -12,17 +13,17 @@ from bertline.pipeline.core.errors import BertlineError
 _METADATA = "metadata.db"
 
 
-def held_out_records(card: Mapping[str, Any], digest: str, workspace: str | Path, most: int) -> list[bytes]:
-    """The rows that the Evaluator of the line has judged a model by, as serialized Examples.
+def evaluation_records(metadata: Mapping[str, Any], digest: str, workspace: str | Path, limit: int) -> list[bytes]:
+    """The rows that the Evaluator of the pipeline has judged a model by, as serialized Examples.
 
     Args:
-      card: of the model.
-      digest: of the model as the line has pushed it.
-      most: how many are read; they stand in a random order, so that the first ones are a sample.
+      metadata: of the model.
+      digest: of the model as the pipeline has pushed it.
+      limit: how many are read; they stand in a random order, so that the first ones are a sample.
     """
     from bertline.models.data.example_parsing import read_records
 
-    path = Path(workspace) / "pipelines" / str(card.get("pipeline")) / _METADATA
+    path = Path(workspace) / "pipelines" / str(metadata.get("pipeline")) / _METADATA
     found = _examples_of(path, digest) if path.is_file() else None
     if found is None:
         raise BertlineError(
@@ -34,7 +35,7 @@ def held_out_records(card: Mapping[str, Any], digest: str, workspace: str | Path
         raise BertlineError(
             f"{found}: the evaluation examples of the pipeline were deleted; give a file with examples by --data."
         )
-    return read_records(files, most)
+    return read_records(files, limit)
 
 
 def _examples_of(metadata: Path, digest: str) -> Path | None:
@@ -67,32 +68,37 @@ def _examples_of(metadata: Path, digest: str) -> Path | None:
     return None
 
 
-def records_of_file(path: str, card: Mapping[str, Any], most: int) -> list[bytes]:
-    """The rows of a file that is written as the line's own are, with their labels, as serialized Examples."""
+def records_of_file(path: str, metadata: Mapping[str, Any], limit: int) -> list[bytes]:
+    """The rows of a file that is written as the pipeline's own are, with their labels, as serialized Examples."""
     from bertline.components.ingest.executor import make_example
     from bertline.components.ingest.readers.records import BadRow
     from bertline.components.ingest.readers.registry import check_inputs, needed_columns, read
-    from bertline.components.ingest.rows import KeptRow, sort_row
+    from bertline.components.ingest.rows import KeptExample, sort_example
     from bertline.models.tasks.base.task import get_task
     from bertline.pipeline.core import events
 
-    task = get_task(card["task"])
+    task = get_task(metadata["task"])
     if task.preprocessing.number_keys:
         raise BertlineError(
             f"--data: the task {task.name} is evaluated on examples that its pipeline has made from documents; leave it"
             " out, and give the --workspace of the pipeline."
         )
-    data, lists = _how_read(path, card, has_label=task.preprocessing.label is not None), list(task.preprocessing.list_keys)
+    data, lists = (
+        _how_read(path, metadata, has_label=task.preprocessing.label is not None),
+        list(task.preprocessing.list_keys),
+    )
     columns = list(needed_columns(data, (), lists))
     rows = (row for file in check_inputs(data, (), lists) for row in read(file, data, columns))
     kept: list[bytes] = []
     left_out = 0
     for row in rows:
-        result = row if isinstance(row, BadRow) else sort_row(row, data, "eval", (), task.preprocessing.label or "class")
-        if isinstance(result, KeptRow):
+        result = (
+            row if isinstance(row, BadRow) else sort_example(row, data, "eval", (), task.preprocessing.label or "class")
+        )
+        if isinstance(result, KeptExample):
             kept.append(make_example(result.features))
-        left_out += not isinstance(result, KeptRow)
-        if len(kept) == most:
+        left_out += not isinstance(result, KeptExample)
+        if len(kept) == limit:
             break
     if left_out:
         events.emit(events.Note(f"{left_out:,} examples of {path} were left out: unreadable or excluded"))
@@ -101,9 +107,9 @@ def records_of_file(path: str, card: Mapping[str, Any], most: int) -> list[bytes
     return kept
 
 
-def _how_read(path: str, card: Mapping[str, Any], *, has_label: bool) -> DataConfig:
-    """By the settings on the card; an older one names no more than the columns of the texts."""
-    columns = card.get("columns", {"text": "text"})
+def _how_read(path: str, metadata: Mapping[str, Any], *, has_label: bool) -> DataConfig:
+    """By the settings in the metadata; older metadata names no more than the columns of the texts."""
+    columns = metadata.get("columns", {"text": "text"})
     texts = [column for name, column in columns.items() if name != CHOICES]
     known = {"text": texts, "choices": columns.get(CHOICES, ()), "label": "label" if has_label else None}
-    return DataConfig.model_validate({**known, **card.get("data", {}), "path": path})
+    return DataConfig.model_validate({**known, **metadata.get("data", {}), "path": path})

@@ -1,7 +1,8 @@
 """From the number of a version, as a server's answer has it, back to what made it.
 
-The version's card names its model's digest, the digest of its data and the MLflow run that pushed it. Where a card has no
-run, because it was pushed elsewhere or before cards had one, the run is found by the digest that it was tagged with.
+The version's metadata names its model's digest, the digest of its data and the MLflow run that pushed it. Where metadata
+has no run, because it was pushed elsewhere or before metadata had one, the run is found by the digest that it was tagged
+with.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ def find_lineage(destination: AnyPath, version: int, workspace: str) -> dict[str
     if pushed is None:
         known = ", ".join(str(number) for number in sorted({pushed.version for pushed in versions})) or "none"
         raise BertlineError(f"{destination}: there is no version {version}; there are {known}.")
-    card = dict(pushed.card)
-    if not card:
+    metadata = dict(pushed.metadata)
+    if not metadata:
         raise BertlineError(
             f"{pushed.path}: no model metadata (assets.extra/bertline.json), so it was not pushed by Bertline"
             " and its lineage is unknown."
         )
     uri = store_of(workspace)
-    run, problem = find_pushing_run(uri, card.get("mlflow_run_id"), card.get("digest"))
+    run, problem = find_pushing_run(uri, metadata.get("mlflow_run_id"), metadata.get("digest"))
     found = {
         "version": version,
         "path": str(pushed.path),
         "withdrawn": pushed.withdrawn,
-        "card": card,
+        "card": metadata,
         "mlflow_uri": without_password(uri),
         "mlflow_run_id": None,
         "problem": problem,
@@ -62,15 +63,15 @@ def find_lineage(destination: AnyPath, version: int, workspace: str) -> dict[str
 
 def told(found: Mapping[str, Any]) -> str:
     """The same for a person."""
-    card, params = found["card"], found.get("params", {})
+    metadata, params = found["card"], found.get("params", {})
     facts = {
         f"version {found['version']}": found["path"] + ("  (withdrawn)" if found["withdrawn"] else ""),
-        "pipeline": card.get("pipeline"),
-        "task": card.get("task"),
-        "model": sentence.removeprefix("the model is ") if (sentence := kinds.told(card)) else None,
-        "classes": ", ".join(card.get("labels", [])[:20]),
-        "digest": card.get("digest"),
-        "data": card.get("data_digest"),
+        "pipeline": metadata.get("pipeline"),
+        "task": metadata.get("task"),
+        "model": sentence.removeprefix("the model is ") if (sentence := kinds.describe_kind(metadata)) else None,
+        "classes": ", ".join(metadata.get("labels", [])[:20]),
+        "digest": metadata.get("digest"),
+        "data": metadata.get("data_digest"),
         "MLflow run": f"{found['mlflow_run_id']}  in {found['mlflow_uri']}" if found["mlflow_run_id"] else found["problem"],
         "commit": found.get("commit"),
         "config": found.get("config"),

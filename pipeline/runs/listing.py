@@ -89,21 +89,21 @@ def show_runs(console: Console, listed: Sequence[Listed]) -> None:
     console.print(table)
 
 
-def shown_metrics(runs: Sequence[Run], most: int = _SHOWN_METRICS) -> list[str]:
+def shown_metrics(runs: Sequence[Run], limit: int = _SHOWN_METRICS) -> list[str]:
     """Those with a bound, and where no run has any, the first that were measured."""
     bounded = [name for run in runs for name in run.bounded]
     measured = [name for run in runs for name in run.scores if name != "rows"]
-    return list(dict.fromkeys(bounded or measured))[:most]
+    return list(dict.fromkeys(bounded or measured))[:limit]
 
 
 def when(run: Run) -> str:
     return datetime.fromtimestamp(run.started).strftime("%Y-%m-%d %H:%M") if run.started else ""
 
 
-def plain(text: str, most: int = 60) -> Text:
+def plain(text: str, limit: int = 60) -> Text:
     """A text of somebody else's, in one line, that means nothing to a terminal."""
     line = _CONTROLS.sub(" ", text)
-    return Text(line if len(line) <= most else f"{line[: most - 1]}…")
+    return Text(line if len(line) <= limit else f"{line[: limit - 1]}…")
 
 
 def number(value: float | None, signed: bool = False) -> str:

@@ -28,7 +28,7 @@ from bertline.pipeline.console.summary import Summary, majority
 from bertline.pipeline.core import events
 from bertline.pipeline.core.errors import AnomaliesError, BertlineError, cause_of
 from bertline.pipeline.orchestration.executions import Output
-from bertline.pipeline.runs.data_report import DataSight
+from bertline.pipeline.runs.data_report import DataReport
 
 
 class RunRecord:
@@ -52,7 +52,7 @@ class RunRecord:
         self.history: Path | None = None
         """The learning curve; none before the Trainer has run."""
         self._step: str | None = None  # that is at work
-        self._data_sight = DataSight(config, self._say)
+        self._data_report = DataReport(config, self._say)
         self.run_id = datetime.datetime.now().isoformat()
         self.summary = Summary(
             name=config.name,
@@ -62,7 +62,8 @@ class RunRecord:
         )
 
     def mlflow_run_id(self, step: str) -> str | None:
-        """What a step is told of the MLflow run; None until MLflow has it. The card of a pushed model names it for good."""
+        """What a step is told of the MLflow run; None until MLflow has it. The metadata of a pushed model names it for
+        good."""
         return self._tracker.await_mlflow_run_id() if step == Step.PUSHER else self._tracker.mlflow_run_id
 
     @contextmanager
@@ -88,7 +89,7 @@ class RunRecord:
             except BaseException as error:
                 summary.status, summary.error, summary.failed_step = "failed", str(error), self._step
                 if refused := cause_of(error, AnomaliesError):
-                    self._data_sight.refused(refused.judgement, self._tracker)
+                    self._data_report.refused(refused.judgement, self._tracker)
                 raise
             finally:
                 self._tracker.finish(status, summary.tags())
@@ -102,7 +103,7 @@ class RunRecord:
         summary, tracker = self.summary, self._tracker
         folders = {key: output.uri for key, output in outputs.items()}
         tracker.keep_outputs(step, folders)
-        self._data_sight.learn_from(step, folders, tracker)
+        self._data_report.learn_from(step, folders, tracker)
         if step == Step.INGEST:
             report = json.loads(Path(outputs["report"].uri, "report.json").read_text())
             tracker.log_data(report)

@@ -27,8 +27,8 @@ _PARENT = "mlflow.parentRunId"
 _SCORE, _MEAN = "eval/", "mean/"
 _BOUND = "evaluation.thresholds."
 _PAGE = 50
-_MOST_PAGES = 40  # of runs that are looked through for those that stand under no other
-_MOST_PARTS = 200
+_MAX_PAGES = 40  # of runs that are looked through for those that stand under no other
+_MAX_PARTS = 200
 _ID = re.compile(r"[0-9a-f]{4,32}")
 _DIGEST = re.compile(r"[0-9a-f]+")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
@@ -116,7 +116,7 @@ class RunStore:
         self._downloads = tempfile.TemporaryDirectory(prefix="bertline-runs-")
 
     def newest(self, count: int, *, pipeline: str | None = None, parts: bool = False) -> list[Run]:
-        """The newest runs of the line, of one pipeline or of all, the newest first.
+        """The newest runs of the pipeline, of one pipeline or of all, the newest first.
 
         Args:
           parts: also those that stand under another, as the trainings of several seeds do.
@@ -127,7 +127,7 @@ class RunStore:
         experiments = [experiment.experiment_id for experiment in self._client.search_experiments()]
         found: list[Run] = []
         token = None
-        for _ in range(_MOST_PAGES if experiments else 0):
+        for _ in range(_MAX_PAGES if experiments else 0):
             page = self._client.search_runs(
                 experiments, wanted, max_results=_PAGE, order_by=["attributes.start_time DESC"], page_token=token
             )
@@ -151,7 +151,7 @@ class RunStore:
         experiments = [self._client.get_run(run_id).info.experiment_id]
         wanted = f"tags.`{_PARENT}` = '{run_id}'"
         found = self._client.search_runs(
-            experiments, wanted, max_results=_MOST_PARTS, order_by=["attributes.start_time ASC"]
+            experiments, wanted, max_results=_MAX_PARTS, order_by=["attributes.start_time ASC"]
         )
         return [_run(run) for run in found]
 
@@ -162,7 +162,7 @@ class RunStore:
         experiments = [experiment.experiment_id for experiment in self._client.search_experiments()]
         wanted = f"tags.pushed_path = '{path}'"
         found = self._client.search_runs(
-            experiments, wanted, max_results=_MOST_PARTS, order_by=["attributes.start_time ASC"]
+            experiments, wanted, max_results=_MAX_PARTS, order_by=["attributes.start_time ASC"]
         )
         # A run over several has pushed what one of them has trained, and evaluated.
         return next((run for run in map(_run, found) if not run.is_over_several), None)
@@ -175,7 +175,7 @@ class RunStore:
         found = {
             (version.name, version.version): self._client.get_model_version(version.name, version.version)
             for each in wanted
-            for version in self._client.search_model_versions(each, max_results=_MOST_PARTS)
+            for version in self._client.search_model_versions(each, max_results=_MAX_PARTS)
         }
         return [Registered(name, str(number), tuple(version.aliases)) for (name, number), version in sorted(found.items())]
 

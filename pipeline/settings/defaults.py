@@ -13,7 +13,7 @@ from bertline.pipeline.config.training import RECIPE
 from bertline.pipeline.core import hubs, storage
 from bertline.pipeline.core.checkpoint_formats import PRESET, find, look, vocabulary_in
 from bertline.pipeline.core.errors import BertlineError
-from bertline.serving.contract import ENCODER, read_card
+from bertline.serving.contract import ENCODER, read_metadata
 
 
 def apply_checkpoint_defaults(raw: dict[str, Any]) -> None:
@@ -29,8 +29,8 @@ def apply_checkpoint_defaults(raw: dict[str, Any]) -> None:
         return
     try:
         checkpoint = model["checkpoint"] = hubs.pinned(checkpoint)  # type: ignore[index]
-        copy = Path(storage.at_hand(checkpoint))
-        need_encoder(checkpoint, read_card(copy), "so training cannot start from it")
+        copy = Path(storage.local_copy(checkpoint))
+        need_encoder(checkpoint, read_metadata(copy), "so training cannot start from it")
         if (copy / ENCODER).is_dir():  # a model that this line has pre-trained
             copy, checkpoint = copy / ENCODER, storage.join(checkpoint, ENCODER.as_posix())
             model["checkpoint"] = checkpoint  # type: ignore[index]

@@ -22,7 +22,7 @@ _SURE = 2.0
 _SAME_ANSWER = 0.99
 """Share of answers in one class from which on a model is not telling rows apart …"""
 _SAME_LABEL = 0.95
-"""… unless as large a share of the held-out labels is of one class, where that may be right."""
+"""… unless as large a share of the evaluation labels is of one class, where that may be right."""
 _FAR = 0.25
 """Part of the others' median. Seeds of a sound training differ by a few points in a hundred, never by a quarter."""
 _FAR_SPREADS = 3.0
@@ -38,9 +38,9 @@ class Evidence:
     losses: Sequence[float] = ()
     """Training loss of each step."""
     value: float | None = None
-    """The metric that runs are compared by, on the held-out rows; none where the training broke off."""
+    """The metric that runs are compared by, on the evaluation examples; none where the training broke off."""
     confusion: Sequence[Sequence[int]] = ()
-    """Held-out rows of each true class (first index) by answered class; empty for a task without classes."""
+    """Evaluation examples of each true class (first index) by answered class; empty for a task without classes."""
     broke_off: str | None = None
     """What stopped the training, as a loss that is not finite does."""
 

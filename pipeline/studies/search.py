@@ -1,7 +1,7 @@
-"""`bertline search`: the line once for each of several settings, compared by one metric. Nothing is pushed.
+"""`bertline search`: the pipeline once for each of several settings, compared by one metric. Nothing is pushed.
 
-Each trial is a run of the line, whose steps before the first searched setting come from the cache. The best settings are
-written as a config of their own, beside the report.
+Each trial is a run of the pipeline, whose steps before the first searched setting come from the cache. The best settings
+are written as a config of their own, beside the report.
 """
 
 from __future__ import annotations

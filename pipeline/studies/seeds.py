@@ -1,4 +1,4 @@
-"""`seeds: [1, 2, 3]`: the line once for each seed, how far the results lie apart, and a push of the best one.
+"""`seeds: [1, 2, 3]`: the pipeline once for each seed, how far the results lie apart, and a push of the best one.
 
 One training says little about its settings: with other initial weights and another order of the rows the same settings
 end elsewhere, on small data by several points. Nothing is pushed before every seed was judged by the same baseline.
@@ -31,7 +31,7 @@ _OF_THE_BEST = (Step.SERVE_CHECK, Step.PUSHER)
 
 
 def run_seeds(config: Config, at: Stage, again_from: str | None = None) -> Summary:
-    """Trains and judges the line with every seed, pushes the best that is blessed, and tells how far they lie apart."""
+    """Trains and judges the pipeline with every seed, pushes the best that is blessed, and tells how far they lie apart."""
     study = Study(config, "seeds")
     study.summary.log = str(at.log)
     try:

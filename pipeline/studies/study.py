@@ -37,7 +37,7 @@ class Outcome:
 
 
 class Study:
-    """Runs the line several times; `recorded` keeps the parent run true, however the study ends.
+    """Runs the pipeline several times; `recorded` keeps the parent run true, however the study ends.
 
     Args:
       config: of the study as a whole.
@@ -90,7 +90,7 @@ class Study:
     def run(
         self, config: Config, title: str, tags: Mapping[str, str], *, again_from: str | None = None, push: bool = False
     ) -> Outcome:
-        """Runs the line once, as a part of the study, and raises what the line raises."""
+        """Runs the pipeline once, as a part of the study, and raises what the pipeline raises."""
         config = without_fallback(config)
         # Layers then get the names that they have in a process of their own, by which the checkpoint of a training that
         # was killed is found again; and the memory of the run before is free.

@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from bertline.models.responses.base import A, Kind
+from bertline.models.responses.base import A, ResponseSpec
 from bertline.models.responses.translation import ALIGNED, Aligned, Sampling, Translated
 from bertline.models.responses.types import (
     CHOSEN,
@@ -33,7 +33,15 @@ from bertline.models.responses.types import (
     Tagged,
 )
 from bertline.serving.client.connection import ROUNDS, Connection, stubs
-from bertline.serving.client.requests import Answers, Metadata, RowAnswer, VersionStatus, available, metadata_of, statuses
+from bertline.serving.client.requests import (
+    Answers,
+    Metadata,
+    RowPrediction,
+    VersionStatus,
+    available,
+    metadata_of,
+    statuses,
+)
 from bertline.serving.client.retry import Deadline
 from bertline.serving.client.rows import Row, Text, Texts, columns_of, of_choices, paired, to_translate
 from bertline.serving.contract import DEFAULT_SIGNATURE
@@ -78,7 +86,7 @@ class AsyncClient(Connection):
 
     async def ask(
         self, rows: Sequence[Row], *, signature: str = DEFAULT_SIGNATURE, timeout: float | None = None
-    ) -> list[RowAnswer]:
+    ) -> list[RowPrediction]:
         if not rows:
             return []
         answers = await self.predict(columns_of(rows), signature=signature, timeout=timeout)
@@ -131,7 +139,7 @@ class AsyncClient(Connection):
     async def align(self, texts: Texts, *, timeout: float | None = None) -> list[Aligned]:
         return await self._read(ALIGNED, paired(texts, None), timeout)
 
-    async def _read(self, kind: Kind[A], rows: Sequence[Row], timeout: float | None) -> list[A]:
+    async def _read(self, kind: ResponseSpec[A], rows: Sequence[Row], timeout: float | None) -> list[A]:
         signature = kind.signature or DEFAULT_SIGNATURE
         return self._asking.read(await self.ask(rows, signature=signature, timeout=timeout), kind)
 

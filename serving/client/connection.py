@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 
 from bertline.serving.client.requests import MEGABYTE, Asking, ClientTls, checked_address
-from bertline.serving.client.retry import RETRIED, Deadline, Place, ServingError, explained, pause_before
+from bertline.serving.client.retry import RETRIED, Deadline, ModelAddress, ServingError, explained, pause_before
 from bertline.serving.client.wire import MESSAGES
 
 ROUNDS = 3
@@ -55,7 +55,7 @@ class Connection(abc.ABC):
           max_message_bytes: of a request, and of a reply.
         """
         Deadline.after(timeout)  # refuses what is none
-        self._asking = Asking(Place(checked_address(address), model, version, label), max_batch, max_message_bytes)
+        self._asking = Asking(ModelAddress(checked_address(address), model, version, label), max_batch, max_message_bytes)
         self._timeout, self._retries, self._wait, self._tls = timeout, retries, wait_for_ready, tls
         self._at_once = max(1, at_once)
         self._open()
@@ -68,10 +68,10 @@ class Connection(abc.ABC):
         return Deadline.after(self._timeout if timeout is None else timeout)
 
     def _channel_options(self) -> list[tuple[str, int]]:
-        most = self._asking.max_message_bytes
+        limit = self._asking.max_message_bytes
         return [
-            ("grpc.max_send_message_length", most),
-            ("grpc.max_receive_message_length", most),
+            ("grpc.max_send_message_length", limit),
+            ("grpc.max_receive_message_length", limit),
             # While gRPC itself waits to connect again, all requests fail: it must not wait longer than we do.
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", 2000),

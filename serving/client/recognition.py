@@ -1,4 +1,4 @@
-"""Which kind of answers a signature gives, told by its names, types and shapes: a model's card is not on the wire."""
+"""Which kind of answers a signature gives, told by its names, types and shapes: a model's metadata is not on the wire."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bertline.models.responses.base import Kind
+from bertline.models.responses.base import ResponseSpec
 from bertline.models.responses.types import KINDS
 
 CHOICES = "choices"
@@ -27,10 +27,10 @@ class Signature:
 
 
 class UnknownKindError(ValueError):
-    """A signature is that of no task of this line, or of more than one."""
+    """A signature is that of no task of this pipeline, or of more than one."""
 
 
-def kind_of(signature: Signature) -> Kind[Any]:
+def kind_of(signature: Signature) -> ResponseSpec[Any]:
     """The one kind whose inputs these are, and whose outputs are all among these.
 
     Raises:
@@ -48,11 +48,11 @@ def kind_of(signature: Signature) -> Kind[Any]:
     raise UnknownKindError(f"its signature {shown}, which belongs to no task of Bertline")
 
 
-def _fitting(kinds: Iterable[Kind[Any]], signature: Signature) -> list[Kind[Any]]:
+def _fitting(kinds: Iterable[ResponseSpec[Any]], signature: Signature) -> list[ResponseSpec[Any]]:
     return [kind for kind in kinds if _takes(kind, signature) and set(kind.outputs) <= set(signature.outputs)]
 
 
-def _registered() -> Iterator[Kind[Any]]:
+def _registered() -> Iterator[ResponseSpec[Any]]:
     """How tasks of other packages answer, those that are installed here."""
     from bertline.models.tasks.base.task import kind_for  # which a client needs for nothing else
     from bertline.pipeline.core import plugins
@@ -62,12 +62,12 @@ def _registered() -> Iterator[Kind[Any]]:
             yield kind
 
 
-def text_keys(kind: Kind[Any], signature: Signature) -> tuple[str, ...]:
+def text_keys(kind: ResponseSpec[Any], signature: Signature) -> tuple[str, ...]:
     """The texts that a row has, in their order: a signature's names have none."""
     return tuple(name for name in kind.inputs if name in signature.inputs)
 
 
-def _takes(kind: Kind[Any], signature: Signature) -> bool:
+def _takes(kind: ResponseSpec[Any], signature: Signature) -> bool:
     given = {name: spec for name, spec in signature.inputs.items() if name not in kind.numbers}
     numbers = {name: signature.inputs[name].dtype for name in kind.numbers if name in signature.inputs}
     if numbers != kind.numbers or not set(kind.inputs) - set(kind.optional) <= set(given) <= set(kind.inputs):

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bertline.models.responses.base import A, Kind
+from bertline.models.responses.base import A, ResponseSpec
 from bertline.models.responses.types import KINDS
 from bertline.pipeline.core.errors import BertlineError
 from bertline.serving.client.recognition import Signature, TensorSpec
-from bertline.serving.client.retry import Place, ServingError
+from bertline.serving.client.retry import ModelAddress, ServingError
 from bertline.serving.client.rows import joined, parts, row_sizes
 from bertline.serving.client.wire import MESSAGES, as_array, fill_tensor, read_tensor, type_name
 from bertline.serving.contract import DEFAULT_SIGNATURE
@@ -34,7 +34,7 @@ class Answers:
     """The version of the model that answered; None where the server does not say it."""
 
 
-class RowAnswer(NamedTuple):
+class RowPrediction(NamedTuple):
     """The outputs of a signature for one row."""
 
     outputs: dict[str, Any]
@@ -103,7 +103,7 @@ class Asked(NamedTuple):
 class Asking:
     """Which model is asked, and what bounds a message."""
 
-    place: Place
+    place: ModelAddress
     max_batch: int = 64
     max_message_bytes: int = 32 * MEGABYTE
 
@@ -186,14 +186,14 @@ class Asking:
             "ABORTED", f"{self.place}: two versions responded to parts of one request; name one by version."
         )
 
-    def rows(self, answers: Answers, count: int) -> list[RowAnswer]:
+    def rows(self, answers: Answers, count: int) -> list[RowPrediction]:
         self._check_rows(answers.outputs, count)
         return [
-            RowAnswer({name: value[number] for name, value in answers.outputs.items()}, answers.version)
+            RowPrediction({name: value[number] for name, value in answers.outputs.items()}, answers.version)
             for number in range(count)
         ]
 
-    def read(self, rows: Sequence[RowAnswer], kind: Kind[A]) -> list[A]:
+    def read(self, rows: Sequence[RowPrediction], kind: ResponseSpec[A]) -> list[A]:
         """The answer to each row, in the user's terms."""
         names = set(rows[0].outputs) if rows else set(kind.outputs)
         if not set(kind.outputs) <= names:

@@ -61,7 +61,7 @@ def pause_before(attempt: int, retries: int, left: float, chance: float) -> floa
 
 
 @dataclass(frozen=True)
-class Place:
+class ModelAddress:
     """Which model is asked, and where."""
 
     address: str
@@ -74,7 +74,7 @@ class Place:
         return f"{self.address}, model {self.model}{which}"
 
 
-def explained(code: str, details: str, place: Place, seconds: float, versions: Sequence[int] = ()) -> ServingError:
+def explained(code: str, details: str, place: ModelAddress, seconds: float, versions: Sequence[int] = ()) -> ServingError:
     """What went wrong as a sentence that says what to do.
 
     Args:
@@ -88,7 +88,7 @@ def explained(code: str, details: str, place: Place, seconds: float, versions: S
     return ServingError(code, f"{place}: {told}{said}; {remedy}.")
 
 
-def _told(code: str, details: str, place: Place, seconds: float, versions: Sequence[int]) -> tuple[str, str]:
+def _told(code: str, details: str, place: ModelAddress, seconds: float, versions: Sequence[int]) -> tuple[str, str]:
     said = details.lower()
     largest = re.search(r"larger than maximum input batch size (\d+)", said)
     if code == "UNAVAILABLE":

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bertline.models.responses.base import Kind
+from bertline.models.responses.base import ResponseSpec
 from bertline.models.responses.translation import SAMPLED, TRANSLATED, Sampling, Translated
 from bertline.serving.client.recognition import CHOICES
 from bertline.serving.client.wire import as_array, encoded
@@ -42,7 +42,7 @@ def of_choices(text: Text, choices: Sequence[Text], second: Text | None) -> Row:
     return {"text": text, **({} if second is None else {"text_2": second}), CHOICES: list(choices)}
 
 
-def to_translate(texts: Texts, sample: Sampling | None) -> tuple[Kind[Translated], list[Row]]:
+def to_translate(texts: Texts, sample: Sampling | None) -> tuple[ResponseSpec[Translated], list[Row]]:
     """How texts are asked, and their rows: for the best translations, or for some that are drawn."""
     rows = paired(texts, None)
     return (TRANSLATED, rows) if sample is None else (SAMPLED, [{**row, **sample.numbers()} for row in rows])

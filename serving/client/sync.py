@@ -18,7 +18,7 @@ from typing import Any
 
 import grpc
 
-from bertline.models.responses.base import A, Kind
+from bertline.models.responses.base import A, ResponseSpec
 from bertline.models.responses.translation import ALIGNED, Aligned, Sampling, Translated
 from bertline.models.responses.types import (
     CHOSEN,
@@ -46,7 +46,7 @@ from bertline.serving.client.requests import (
     Answers,
     ClientTls,
     Metadata,
-    RowAnswer,
+    RowPrediction,
     VersionStatus,
     available,
     metadata_of,
@@ -62,7 +62,7 @@ __all__ = [
     "Client",
     "ClientTls",
     "Metadata",
-    "RowAnswer",
+    "RowPrediction",
     "Sampling",
     "ServingError",
     "VersionStatus",
@@ -140,7 +140,7 @@ class Client(Connection):
 
     def ask(
         self, rows: Sequence[Row], *, signature: str = DEFAULT_SIGNATURE, timeout: float | None = None
-    ) -> list[RowAnswer]:
+    ) -> list[RowPrediction]:
         """Rows of texts by their names, answered one by one."""
         if not rows:
             return []
@@ -202,10 +202,10 @@ class Client(Connection):
         return self._read(*to_translate(texts, sample), timeout)
 
     def align(self, texts: Texts, *, timeout: float | None = None) -> list[Aligned]:
-        """The translation of each text, and what each of its pieces looked at, by a model of the task translation."""
+        """The translation of each text, and what each of its tokens looked at, by a model of the task translation."""
         return self._read(ALIGNED, paired(texts, None), timeout)
 
-    def _read(self, kind: Kind[A], rows: Sequence[Row], timeout: float | None) -> list[A]:
+    def _read(self, kind: ResponseSpec[A], rows: Sequence[Row], timeout: float | None) -> list[A]:
         signature = kind.signature or DEFAULT_SIGNATURE
         return self._asking.read(self.ask(rows, signature=signature, timeout=timeout), kind)
 

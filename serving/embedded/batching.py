@@ -128,17 +128,17 @@ class Batcher:
 
     def _parts(self, task: Task) -> list[Task]:
         """The task, or what it is cut into where it is larger than a run."""
-        most = self._settings.rows_of_run
+        limit = self._settings.rows_of_run
         if task.rows > self._settings.max_batch_size:
             raise RequestError(
                 "INVALID_ARGUMENT",
                 f"Task size {task.rows} is larger than maximum input batch size {self._settings.max_batch_size}",
             )
         parts = [task]
-        if task.rows > most:
+        if task.rows > limit:
             parts = [
                 replace(task, arrays=arrays, rows=len(arrays[0]), done=threading.Event())
-                for arrays in parts_of(task.arrays, task.rows, most)
+                for arrays in parts_of(task.arrays, task.rows, limit)
             ]
         for part in parts:
             part.length = longest(part.arrays)  # only now: it looks at each row
@@ -300,7 +300,7 @@ def _merged(arrays: list[np.ndarray], padding: int) -> np.ndarray:
         widest = np.max([array.shape[1:] for array in arrays], axis=0)
         empty = b"" if arrays[0].dtype == object else 0
         arrays = [
-            np.pad(array, [(0, 0), *((0, most - size) for most, size in zip(widest, array.shape[1:], strict=True))],
+            np.pad(array, [(0, 0), *((0, limit - size) for limit, size in zip(widest, array.shape[1:], strict=True))],
                    constant_values=empty)
             for array in arrays
         ]  # fmt: skip

@@ -37,7 +37,7 @@ class _Models(model_service_pb2_grpc.ModelServiceServicer):
         self.HandleReloadConfigRequest = _handler(service.reload)
 
 
-class Door:
+class GrpcServer:
     """gRPC on a port."""
 
     def __init__(self, service: Service, settings: ServerSettings) -> None:

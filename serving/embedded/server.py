@@ -15,7 +15,7 @@ from typing import Any
 from tensorflow_serving.apis import model_pb2
 
 from bertline.pipeline.core.errors import BertlineError
-from bertline.serving.embedded import grpc_server as grpc_door
+from bertline.serving.embedded import grpc_server
 from bertline.serving.embedded.batching import Batcher, OneByOne, Runner
 from bertline.serving.embedded.errors import Call, RequestError
 from bertline.serving.embedded.lifecycle import warm_up
@@ -46,14 +46,14 @@ class Server:
         self._polling: ConfigPolling | None = None
         if settings.model_config_file and settings.config_poll_seconds > 0:
             self._polling = ConfigPolling(settings.model_config_file, settings.config_poll_seconds, self.manager.reload)
-        self._grpc = grpc_door.Door(self.service, settings)
-        self._rest: rest.Door | None = None
+        self._grpc = grpc_server.GrpcServer(self.service, settings)
+        self._rest: rest.RestServer | None = None
         self._page: Routes | None = None
         if settings.rest_api_port is not None:
             # What the door refuses by itself never reaches the service, which counts the rest.
             refused = lambda model, code, api: self.monitoring.request(model, code, api, "REST", 0.0)  # noqa: E731
             self._page = Routes(self.manager, settings.page, settings.host) if settings.page else None
-            self._rest = rest.Door(self.service, settings, self.monitoring.render, refused, self._page)
+            self._rest = rest.RestServer(self.service, settings, self.monitoring.render, refused, self._page)
 
     @property
     def port(self) -> int:

@@ -9,9 +9,9 @@ import numpy as np
 from bertline.serving.embedded.errors import RequestError
 
 
-def parts_of(arrays: Sequence[np.ndarray], rows: int, most: int) -> list[list[np.ndarray]]:
-    """The arrays in slices of at most `most` rows, the last one with what is left; views, not copies."""
-    return [[array[start : start + most] for array in arrays] for start in range(0, rows, most)]
+def parts_of(arrays: Sequence[np.ndarray], rows: int, limit: int) -> list[list[np.ndarray]]:
+    """The arrays in slices of at most `limit` rows, the last one with what is left; views, not copies."""
+    return [[array[start : start + limit] for array in arrays] for start in range(0, rows, limit)]
 
 
 def joined(outputs: Sequence[list[np.ndarray]]) -> list[np.ndarray]:

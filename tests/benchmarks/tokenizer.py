@@ -1,7 +1,7 @@
 """Sentences per second of our tokenizer beside the Rust one of the `tokenizers` package: one thread each, in one run.
 
 Both make ids, with [CLS] and [SEP], at most 512 of them, of batches of 1,000 texts with the same vocabulary. They are
-timed alternately, so that a noisy neighbour hits both. With `--offsets` both also say where each piece stands.
+timed alternately, so that a noisy neighbour hits both. With `--offsets` both also say where each token stands.
 
     python tests/benchmarks/tokenizer.py [--rounds 5] [--offsets]
     python tests/benchmarks/tokenizer.py --file tweets=tweets.txt --file news=news.txt
@@ -40,8 +40,8 @@ def read_reviews(config) -> list[str]:
 def sample_texts(config) -> dict[str, list[str]]:
     """Reviews, one by one and sixteen together, and Chinese made of the vocabulary's own characters."""
     reviews = read_reviews(config)
-    pieces = Path(config.text.vocab).read_text(encoding="utf-8").split("\n")
-    characters = [piece for piece in pieces if "\u4e00" <= piece <= "\u9fff"]
+    tokens = Path(config.text.vocab).read_text(encoding="utf-8").split("\n")
+    characters = [token for token in tokens if "\u4e00" <= token <= "\u9fff"]
 
     def sentence(i: int) -> str:
         chosen = (characters[(31 * i + 17 * j + j * j) % len(characters)] for j in range(45))

@@ -52,7 +52,7 @@ def build(config, size):
     return TASK.model.build(encoder, Context(None, ("fresh", "rotten")), config.model.dropout, 0)
 
 
-def train(config, rows, held_out, size, tracker):
+def train(config, rows, evaluation, size, tracker):
     """Seconds that the steps took, their losses, and seconds that the tracker held them up in sum."""
     held_up, losses, at = 0.0, [], []
 
@@ -73,7 +73,7 @@ def train(config, rows, held_out, size, tracker):
             TASK,
             config.training.model_copy(update={"epochs": 1}),
             rows,
-            held_out,
+            evaluation,
             checkpoint_folder=Path(folder),
             report=report,
         )
@@ -113,14 +113,14 @@ def main():
     arguments = parser.parse_args()
     config = load("reviews", [], workspace=tempfile.mkdtemp())
     rows = read_rows(config, arguments.steps * config.training.batch_size)
-    held_out = read_rows(config, 16)
+    evaluation = read_rows(config, 16)
     seconds, losses = {"without": [], "with": [], "hanging": []}, {}
     with hanging() as uri:
         for number in range(arguments.rounds):
             order = list(seconds) if number % 2 == 0 else list(reversed(seconds))
             for how in order:
                 with tracked(how, uri) as (config, tracker):
-                    took, found, held_up = train(config, rows, held_out, arguments.size, tracker)
+                    took, found, held_up = train(config, rows, evaluation, arguments.size, tracker)
                 seconds[how].append(took)
                 assert losses.setdefault("all", found) == found, "tracking changed the training"
                 print(f"round {number + 1} {how:8} {took:6.2f} s, of which the tracker held it up {held_up * 1000:.1f} ms")

@@ -1,6 +1,6 @@
 """BLEU of the preset multi30k-small on the test set of 2016, which nothing was chosen by, and how long it took.
 
-Trains through the whole line on DATA's train and val files (a training that was killed goes on), and then translates
+Trains through the whole pipeline on DATA's train and val files (a training that was killed goes on), and then translates
 test_2016_flickr as a user would, by `bertline predict --file`. The curve is that of the held-out val rows.
 
     python tests/benchmarks/translation.py --data path/to/multi30k --workspace runs/multi30k [--set training.epochs=30]

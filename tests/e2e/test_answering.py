@@ -1,5 +1,5 @@
-"""Questions about texts through the whole line: answers that follow from question and text are learned, served with their
-places, and not given where there is none."""
+"""Questions about texts through the whole pipeline: answers that follow from question and text are learned, served with
+their places, and not given where there is none."""
 
 import json
 import random
@@ -15,7 +15,7 @@ from lines import ALONE, Line
 from squad_reference import official_scores
 
 from bertline.pipeline.cli import main
-from bertline.serving.contract import read_card
+from bertline.serving.contract import read_metadata
 
 pytestmark = pytest.mark.full
 
@@ -98,7 +98,7 @@ def test_answers_that_follow_from_question_and_text_are_learned(line):
     assert metrics["has_answer_f1"] >= 0.85 and metrics["no_answer_exact_match"] >= 0.85
 
 
-def held_out(line):
+def evaluation(line):
     files = tf.io.gfile.glob(f"{line.artifact('Ingest', 'examples')}/Split-eval/*")
     found = []
     for record in tf.data.TFRecordDataset(files, "GZIP").as_numpy_iterator():
@@ -109,7 +109,7 @@ def held_out(line):
 
 
 def test_the_evaluators_scores_are_the_official_ones_of_the_served_answers(line):
-    rows = held_out(line)
+    rows = evaluation(line)
     serve = tf.saved_model.load(line.summary["pushed_path"]).signatures["serving_default"]
     questions, contexts, right = zip(*rows, strict=True)
     given = serve(question=tf.constant(questions), context=tf.constant(contexts))
@@ -129,14 +129,14 @@ def test_the_evaluators_scores_are_the_official_ones_of_the_served_answers(line)
     assert metrics["no_answer_exact_match"] == mean(0, [False])
 
 
-def test_an_article_is_on_one_side_and_the_threshold_stands_in_the_card(line):
+def test_an_article_is_on_one_side_and_the_threshold_stands_in_the_metadata(line):
     of_context = {
         paragraph["context"]: article["title"] for article in make_articles() for paragraph in article["paragraphs"]
     }
-    titles = {of_context[context] for _, context, _ in held_out(line)}
+    titles = {of_context[context] for _, context, _ in evaluation(line)}
     questions = sum(15 for title in set(of_context.values()) if title in titles)
     assert 0 < len(titles) < 60 and line.summary["rows"]["eval"] == questions
-    assert list(read_card(line.summary["pushed_path"])["tuned"]) == ["no_answer_threshold"]
+    assert list(read_metadata(line.summary["pushed_path"])["tuned"]) == ["no_answer_threshold"]
 
 
 SCRIPT = """
@@ -195,7 +195,7 @@ def test_predict_answers_a_person_and_a_program(line):
     assert alone.exit_code == 1 and "reads two texts" in alone.output
 
 
-def test_answers_that_do_not_stand_where_they_should_stop_the_line_with_their_question(tmp_path):
+def test_answers_that_do_not_stand_where_they_should_stop_the_pipeline_with_their_question(tmp_path):
     articles = make_articles(10)
     bad = [question for question in articles[3]["paragraphs"][0]["qas"] if question["answers"]][0]
     bad["answers"][0]["answer_start"] += 1

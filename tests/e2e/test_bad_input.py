@@ -67,7 +67,7 @@ def test_one_class_only(line):
     assert "good" in message and "class" in message
 
 
-def test_a_label_typo_stops_the_line_before_training(line):
+def test_a_label_typo_stops_the_pipeline_before_training(line):
     write_config(line.folder, data={"labels": ["good", "bad"]})
     rows = make_rows()
     rows[7]["label"] = "godo"

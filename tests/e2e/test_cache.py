@@ -155,7 +155,7 @@ def test_a_run_does_not_push_again_what_was_withdrawn(line):
 
 
 @pytest.mark.full
-def test_changed_data_goes_through_the_whole_line(line):
+def test_changed_data_goes_through_the_whole_pipeline(line):
     rows = make_rows()
     write_csv(line.folder / "reviews.csv", [*rows, *({**row, "text": row["text"] + " indeed"} for row in rows[:20])])
     assert line.run().exit_code == 0

@@ -1,4 +1,5 @@
-"""Multiple choice through the whole line: rows of two to four endings, of which only the context tells the right one."""
+"""Multiple choice through the whole pipeline: rows of two to four endings, of which only the context tells the right
+one."""
 
 import json
 import random
@@ -102,7 +103,7 @@ def test_a_fresh_process_without_our_code_gets_the_index_the_ending_and_the_shar
     assert np.sum(shares, axis=1) == pytest.approx([1, 1], abs=1e-5)
 
 
-def held_out(line):
+def evaluation(line):
     """Prompts, endings ([rows, most], filled with empty ones) and labels of the rows that were not trained on."""
     files = tf.io.gfile.glob(f"{line.artifact('Ingest', 'examples')}/Split-eval/*")
     spec = {"text": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
@@ -113,7 +114,7 @@ def held_out(line):
 
 def test_the_evaluators_numbers_are_those_of_the_served_models_answers(line):
     serve = tf.saved_model.load(line.summary["pushed_path"]).signatures["serving_default"]
-    texts, choices, labels = held_out(line)
+    texts, choices, labels = evaluation(line)
     answer = {name: value.numpy() for name, value in serve(text=texts, choices=choices).items()}
     metrics, shares = line.summary["metrics"], answer["probabilities"][np.arange(len(labels)), labels]
     assert metrics["accuracy"] == pytest.approx(np.mean(answer["index"] == labels), abs=1e-6)
@@ -123,7 +124,7 @@ def test_the_evaluators_numbers_are_those_of_the_served_models_answers(line):
 def test_it_is_the_context_that_decides(line):
     """Nothing in the endings alone tells the right one: with another row's context the answer is another."""
     serve = tf.saved_model.load(line.summary["pushed_path"]).signatures["serving_default"]
-    texts, choices, labels = held_out(line)
+    texts, choices, labels = evaluation(line)
     answer = serve(text=tf.roll(texts, 1, axis=0), choices=choices)
     assert np.mean(answer["index"].numpy() == labels) < 0.75
 

@@ -17,7 +17,7 @@ from sklearn import metrics as sklearn_metrics
 from bertline.components.serve_check.executor import read_samples
 from bertline.components.tracking.encoder_run import find_pushing_run
 from bertline.pipeline.cli import main
-from bertline.serving.contract import read_card
+from bertline.serving.contract import read_metadata
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +167,7 @@ def test_the_rarer_class_is_the_positive_one_and_the_answers_are_calibrated(fini
     summary = finished_line.summary
     assert summary["positive"].encode() == min(set(labels), key=labels.count) and "rarer" in summary["positive_why"]
     found = MlflowClient(f"sqlite:///{finished_line.workspace}/mlflow.db").get_run(summary["mlflow_run_id"]).data
-    assert found.tags["positive_class"] == summary["positive"] == read_card(summary["pushed_path"])["positive"]
+    assert found.tags["positive_class"] == summary["positive"] == read_metadata(summary["pushed_path"])["positive"]
     assert found.metrics["decision/ece_before"] == summary["decided"]["ece_before"]
     assert summary["decided_how"]["calibration"][:40] in finished_line.printed
 
@@ -236,10 +236,10 @@ def test_the_run_has_its_data_its_steps_and_a_registered_model(finished_line):
     assert not list(finished_line.workspace.glob("tracking/*/journal.jsonl"))
 
 
-def test_the_pushed_model_brings_held_out_texts_to_warm_up_with(finished_line):
-    held_out, _ = raw_rows(finished_line, "eval")
+def test_the_pushed_model_brings_evaluation_texts_to_warm_up_with(finished_line):
+    evaluation, _ = raw_rows(finished_line, "eval")
     asked = [sample.inputs["text"].item() for sample in read_samples(finished_line.summary["pushed_path"])]
-    assert len(asked) == 4 and set(asked) <= set(held_out) and sorted(asked, key=len) == asked
+    assert len(asked) == 4 and set(asked) <= set(evaluation) and sorted(asked, key=len) == asked
 
 
 def test_everything_is_written_under_the_workspace(finished_line):
@@ -283,11 +283,11 @@ def test_lineage_leads_from_a_version_to_all_that_made_it(finished_line):
     assert found["metrics"]["accuracy"] == pytest.approx(summary["metrics"]["accuracy"])
     nothing = CliRunner().invoke(main, ["lineage", "7", "--workspace", workspace])
     assert nothing.exit_code == 1 and "there is no version 7; there are 1." in nothing.output
-    card = found["card"]
-    run, problem = find_pushing_run(found["mlflow_uri"], None, card["digest"])  # of a card without a run
+    metadata = found["card"]
+    run, problem = find_pushing_run(found["mlflow_uri"], None, metadata["digest"])  # of metadata without a run
     assert run.info.run_id == summary["mlflow_run_id"] and problem is None
     assert find_pushing_run(found["mlflow_uri"], None, "another")[0] is None
-    assert "no MLflow store" in find_pushing_run("sqlite:////nowhere/mlflow.db", None, card["digest"])[1]
+    assert "no MLflow store" in find_pushing_run("sqlite:////nowhere/mlflow.db", None, metadata["digest"])[1]
 
 
 def test_the_scores_while_training_are_the_evaluators(finished_line):

@@ -1,4 +1,4 @@
-"""A whole file is answered as its lines are one by one, by the model that the line has pushed."""
+"""A whole file is answered as its lines are one by one, by the model that the pipeline has pushed."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Texts that get a vector each, through the whole line: learned from pairs that belong together, and from scores."""
+"""Texts that get a vector each, through the whole pipeline: learned from pairs that belong together, and from scores."""
 
 import json
 import random
@@ -78,13 +78,13 @@ def similarity(tmp_path_factory):
     return run(tmp_path_factory.mktemp("similarity"), "similarity", make_scores(), training=training, evaluation=evaluation)
 
 
-def held_out(line, **further):
+def evaluation(line, **further):
     files = tf.io.gfile.glob(f"{line.artifact('Ingest', 'examples')}/Split-eval/*")
     spec = {name: tf.io.FixedLenFeature([], tf.string) for name in ("text", "text_2")} | further
     return tf.io.parse_example(list(tf.data.TFRecordDataset(files, "GZIP").as_numpy_iterator()), spec)
 
 
-def test_what_belongs_together_is_found_among_all_held_out_texts(matching):
+def test_what_belongs_together_is_found_among_all_evaluation_texts(matching):
     metrics, rows = matching.summary["metrics"], matching.summary["rows"]["eval"]
     by_chance = sum(1 / place for place in range(1, rows + 1)) / rows
     assert metrics["mrr"] >= 0.6 > 5 * by_chance
@@ -99,7 +99,7 @@ def test_the_scores_while_training_are_the_evaluators(matching):
 
 def test_the_evaluators_places_are_those_of_the_embed_signatures_vectors(matching):
     embed = tf.saved_model.load(matching.summary["pushed_path"]).signatures["embed"]
-    rows = held_out(matching)
+    rows = evaluation(matching)
     questions, answers = (embed(text=rows[name])["vector"].numpy() for name in ("text", "text_2"))
     places = ranks(questions, answers, rows["text_2"].numpy())
     metrics = matching.summary["metrics"]
@@ -109,7 +109,7 @@ def test_the_evaluators_places_are_those_of_the_embed_signatures_vectors(matchin
 
 def test_the_similarity_of_two_texts_is_the_product_of_their_vectors(matching):
     signatures = tf.saved_model.load(matching.summary["pushed_path"]).signatures
-    rows = held_out(matching)
+    rows = evaluation(matching)
     one, other = (signatures["embed"](text=rows[name])["vector"].numpy() for name in ("text", "text_2"))
     given = signatures["serving_default"](text=rows["text"], text_2=rows["text_2"])["similarity"].numpy()
     np.testing.assert_allclose(given, (one * other).sum(axis=1), atol=1e-5)
@@ -153,7 +153,7 @@ def test_predict_gives_a_similarity_and_vectors(matching, tmp_path):
 def test_scores_in_any_unit_are_learned_by_their_order(similarity):
     assert similarity.summary["metrics"]["spearman"] >= 0.85
     serve = tf.saved_model.load(similarity.summary["pushed_path"]).signatures["serving_default"]
-    rows = held_out(similarity, label=tf.io.FixedLenFeature([], tf.float32))
+    rows = evaluation(similarity, label=tf.io.FixedLenFeature([], tf.float32))
     given = serve(text=rows["text"], text_2=rows["text_2"])["similarity"].numpy().astype(np.float64)
     spearman = stats.spearmanr(given, rows["label"].numpy()).statistic
     assert similarity.summary["metrics"]["spearman"] == pytest.approx(spearman, abs=1e-4)

@@ -1,4 +1,4 @@
-"""Several classes a row through the whole line: every one is learned by itself, and a row may have none."""
+"""Several classes a row through the whole pipeline: every one is learned by itself, and a row may have none."""
 
 import json
 import random

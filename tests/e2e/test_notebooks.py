@@ -18,7 +18,7 @@ from nbclient import NotebookClient
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 BOOKS = sorted(FOLDER.glob("*.ipynb"))
-_MOST_LINES = 18
+_MAX_LINES = 18
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_a_notebook_is_kept_without_outputs_and_leaves_the_work_to_the_package(p
     nbformat.validate(book)
     code = [cell for cell in book.cells if cell.cell_type == "code"]
     assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
-    assert max(len(cell.source.splitlines()) for cell in code) <= _MOST_LINES
+    assert max(len(cell.source.splitlines()) for cell in code) <= _MAX_LINES
     assert book.cells[0].cell_type == "markdown" and len(code) <= 16
 
 

@@ -1,4 +1,4 @@
-"""Rows of two texts through the whole line: what only both together can tell is learned, and asked for by name."""
+"""Rows of two texts through the whole pipeline: what only both together can tell is learned, and asked for by name."""
 
 import json
 import random
@@ -115,7 +115,7 @@ def test_too_few_or_too_many_texts_are_refused_in_one_sentence(line, arguments, 
     assert refused.exit_code == 1 and part in refused.output
 
 
-def test_an_empty_second_text_stops_the_line_with_its_place(line, tmp_path):
+def test_an_empty_second_text_stops_the_pipeline_with_its_place(line, tmp_path):
     other = Line(tmp_path)
     rows = make_pairs(100)
     rows[3]["hypothesis"] = "  "

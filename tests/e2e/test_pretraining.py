@@ -1,4 +1,5 @@
-"""Pre-training through the whole line: plain documents in, a model that fills masks and an encoder to start from out."""
+"""Pre-training through the whole pipeline: plain documents in, a model that fills masks and an encoder to start from
+out."""
 
 import json
 import math
@@ -145,8 +146,8 @@ def test_a_fine_tuning_starts_from_the_recorded_run_by_one_line(pretrained, tmp_
     assert recorded.tags["encoder_run"] == run_id
     assert recorded.params["model.checkpoint"] == str(pushed / "assets.extra" / "encoder")
     # The handed-on vocabulary and reading are taken over with the weights.
-    card = json.loads((tmp_path / "workspace" / "models" / "tiny" / "1" / "assets.extra" / "bertline.json").read_text())
-    assert card["text"]["tokenizer_variant"] == "huggingface"
+    metadata = json.loads((tmp_path / "workspace" / "models" / "tiny" / "1" / "assets.extra" / "bertline.json").read_text())
+    assert metadata["text"]["tokenizer_variant"] == "huggingface"
     given = (pushed / "assets" / "vocab.txt").read_text()
     assert (tmp_path / "workspace" / "models" / "tiny" / "1" / "assets" / "vocab.txt").read_text() == given
     # The pushed folder by its path is the same start: nothing is trained again.

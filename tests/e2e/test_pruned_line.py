@@ -1,4 +1,5 @@
-"""`bertline prune` on what a line has pushed: its held-out rows, a smaller model, the next version, and the record."""
+"""`bertline prune` on what a line has pushed: its evaluation examples, a smaller model, the next version, and the
+record."""
 
 from __future__ import annotations
 
@@ -50,9 +51,12 @@ def test_the_heads_are_judged_by_the_rows_that_the_evaluator_had(report, line):
 
 def test_the_pruned_model_is_the_next_version_and_says_what_it_is(report, line):
     original, pruned = pushed_versions(line.workspace / "models" / "tiny")
-    assert report["pushed_version"] == pruned.version == 2 and pruned.card["pruned"]["digest"] == original.card["digest"]
-    assert pruned.card["mlflow_run_id"] == report["mlflow_run_id"] and pruned.card["pipeline"] == "tiny"
-    assert model_digest(report["folder"]) == pruned.card["digest"]
+    assert (
+        report["pushed_version"] == pruned.version == 2
+        and pruned.metadata["pruned"]["digest"] == original.metadata["digest"]
+    )
+    assert pruned.metadata["mlflow_run_id"] == report["mlflow_run_id"] and pruned.metadata["pipeline"] == "tiny"
+    assert model_digest(report["folder"]) == pruned.metadata["digest"]
     answer = CliRunner().invoke(main, ["predict", "--model", str(pruned.path), "a wonderful film"])
     assert answer.exit_code == 0 and answer.output.split()[0] in ("good", "bad")
 

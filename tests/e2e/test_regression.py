@@ -1,4 +1,4 @@
-"""Numbers through the whole line: learned from pairs of texts, judged by correlation, answered over the signature."""
+"""Numbers through the whole pipeline: learned from pairs of texts, judged by correlation, answered over the signature."""
 
 import json
 import random

@@ -1,4 +1,5 @@
-"""Entities through the whole line: learned from CoNLL, judged by their F1, answered with their places in the request."""
+"""Entities through the whole pipeline: learned from CoNLL, judged by their F1, answered with their places in the
+request."""
 
 import json
 import random
@@ -20,7 +21,7 @@ from bertline.pipeline.cli import main
 # every second one.
 CUES = {"PER": "asked thanked 见 nai\u0308ve".split(" "), "LOC": "visited toward 在 expose\u0301".split(" ")}
 FIRST, SECOND = "Ada Zoe\u0301 王 Kai Mira".split(" "), "Byron Kim 明 Lund Va\u030aga".split(" ")
-# Every piece that the tests ask about is here: one that no training row has is [UNK], whose vector nothing has taught, and
+# Every token that the tests ask about is here: one that no training row has is [UNK], whose vector nothing has taught, and
 # any tag may come of it.
 FILLING = "the a house door of and 🎨 🎨🎨 was painted , ， (".split(" ")
 NAMES_ALONE = 0.5

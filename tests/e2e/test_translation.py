@@ -1,4 +1,4 @@
-"""Parallel text through the whole line: two files in, translations over the signatures out, judged by sacreBLEU."""
+"""Parallel text through the whole pipeline: two files in, translations over the signatures out, judged by sacreBLEU."""
 
 import json
 import subprocess
@@ -70,7 +70,7 @@ def signatures(line):
 
 
 @pytest.fixture(scope="module")
-def held_out(line):
+def evaluation(line):
     return [(line.folder / f"val.{ending}").read_text(encoding="utf-8").splitlines() for ending in ("en", "de")]
 
 
@@ -83,8 +83,8 @@ def test_sentences_that_were_never_seen_are_translated(line):
     assert line.summary["metrics"]["rows"] == 60
 
 
-def test_the_evaluators_bleu_is_sacrebleus_on_the_served_models_translations(line, signatures, held_out):
-    sources, references = held_out
+def test_the_evaluators_bleu_is_sacrebleus_on_the_served_models_translations(line, signatures, evaluation):
+    sources, references = evaluation
     for signature, prefix in (("serving_default", ""), ("greedy", "greedy_")):
         written = texts(signatures[signature](text=tf.constant(sources))["translation"])
         metrics = line.summary["metrics"]
@@ -92,23 +92,23 @@ def test_the_evaluators_bleu_is_sacrebleus_on_the_served_models_translations(lin
         assert metrics[f"{prefix}chrf"] == pytest.approx(sacrebleu.corpus_chrf(written, [references]).score, abs=1e-6)
 
 
-def test_the_best_ones_come_best_first(signatures, held_out):
-    found = signatures["serving_default"](text=tf.constant(held_out[0]))
+def test_the_best_ones_come_best_first(signatures, evaluation):
+    found = signatures["serving_default"](text=tf.constant(evaluation[0]))
     assert found["n_best"].shape == (60, 2)
     assert (np.diff(found["n_best_scores"], axis=1) <= 0).all()
     assert texts(found["translation"]) == texts(found["n_best"][:, 0])
     np.testing.assert_array_equal(found["score"], found["n_best_scores"][:, 0])
 
 
-def test_one_text_is_translated_as_in_a_batch(signatures, held_out):
+def test_one_text_is_translated_as_in_a_batch(signatures, evaluation):
     serve = signatures["serving_default"]
-    together = serve(text=tf.constant(held_out[0][:8]))
-    for row, text in enumerate(held_out[0][:8]):
+    together = serve(text=tf.constant(evaluation[0][:8]))
+    for row, text in enumerate(evaluation[0][:8]):
         assert texts(serve(text=tf.constant([text]))["translation"])[0] == texts(together["translation"])[row]
 
 
-def test_chance_follows_its_seed_and_cools_down_to_greedy(signatures, held_out):
-    some = tf.constant(held_out[0][:6])
+def test_chance_follows_its_seed_and_cools_down_to_greedy(signatures, evaluation):
+    some = tf.constant(evaluation[0][:6])
 
     def drawn(temperature, seed):
         rules = {"temperature": tf.fill([6], temperature), "top_k": tf.zeros([6], tf.int32), "top_p": tf.ones([6])}
@@ -146,12 +146,12 @@ def test_a_fresh_process_without_our_code_translates(line, tmp_path):
     assert done.stdout.splitlines()[-1].endswith("!")
 
 
-def test_predict_prints_translations_one_a_line(line, held_out):
+def test_predict_prints_translations_one_a_line(line, evaluation):
     asked = ["predict", "--workspace", str(line.workspace)]
-    person = CliRunner().invoke(main, [*asked, *held_out[0][:3]])
+    person = CliRunner().invoke(main, [*asked, *evaluation[0][:3]])
     assert person.exit_code == 0, person.output
-    assert sacrebleu.corpus_bleu(person.output.splitlines(), [held_out[1][:3]]).score > 30
-    program = CliRunner().invoke(main, [*asked, "--json", "--n-best", "2", held_out[0][0]])
+    assert sacrebleu.corpus_bleu(person.output.splitlines(), [evaluation[1][:3]]).score > 30
+    program = CliRunner().invoke(main, [*asked, "--json", "--n-best", "2", evaluation[0][0]])
     assert json.loads(program.output)["translation"] == person.output.splitlines()[0]
 
 
@@ -173,7 +173,7 @@ def test_the_best_epoch_was_exported(line):
     assert line.summary["metrics"]["bleu"] == pytest.approx(best, abs=1e-6)
 
 
-def test_files_whose_lines_do_not_go_together_stop_the_line(line, tmp_path):
+def test_files_whose_lines_do_not_go_together_stop_the_pipeline(line, tmp_path):
     other = Line(tmp_path)
     for name in ("train.en", "train.de", "val.en", "val.de"):
         (other.folder / name).write_text((line.folder / name).read_text(encoding="utf-8"), encoding="utf-8")

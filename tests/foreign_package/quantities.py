@@ -25,7 +25,6 @@ from bertline.plugins import (
     ExtraMetric,
     Given,
     Inspection,
-    Kind,
     Metric,
     Model,
     Objective,
@@ -33,6 +32,7 @@ from bertline.plugins import (
     Output,
     Preprocessing,
     Reader,
+    ResponseSpec,
     Row,
     Serving,
     Task,
@@ -54,7 +54,7 @@ class Quantity(Answer):
         return f"{self.value:.2f} ± {self.deviation:.2f}"
 
 
-QUANTITY = Kind(call="quantity", inputs=("text",), optional=(), outputs=("quantity", "deviation"), read=Quantity.of)
+QUANTITY = ResponseSpec(call="quantity", inputs=("text",), optional=(), outputs=("quantity", "deviation"), read=Quantity.of)
 
 
 def features(columns: Mapping[str, Any], context: Context) -> Tensors:

@@ -88,7 +88,7 @@ def explainer_of(task: Task, context: Context, model: Any, texts: Texts) -> Expl
     def written(texts: Texts) -> list[str]:
         columns = {key: _column(text) for key, text in zip(context.text_keys, texts.values(), strict=True)}
         found = task.serving.signatures["align"].answer(model, columns, context)
-        return [piece.decode() for piece in found["target_pieces"].numpy()[0]]
+        return [token.decode() for token in found["target_pieces"].numpy()[0]]
 
     return Explainer(
         explaining_of(task, context, model, texts),

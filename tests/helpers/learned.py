@@ -1,4 +1,4 @@
-"""A model of every task that has no whole line in `make test`, trained in seconds: no step of TFX is run.
+"""A model of every task that has no whole pipeline in `make test`, trained in seconds: no step of TFX is run.
 
 The rows are raw Examples as Ingest writes them, so easy that a few epochs of a tiny encoder are enough, and so made that
 who overlooks a text, a choice or a label learns nothing. What is written is what a line leaves.
@@ -29,7 +29,7 @@ from bertline.models.training.epoch_metrics import scorer
 from bertline.models.training.loop import train
 from bertline.pipeline.config import CHOICES, ModelConfig, PretrainingConfig, TextConfig, TrainingConfig
 from bertline.serving.export.exporter import export_whole
-from bertline.serving.export.samples import choose_rows
+from bertline.serving.export.samples import choose_examples
 
 Row = dict[str, list[Any]]
 
@@ -39,10 +39,10 @@ THINGS, DEEDS = "cat dog bird cow bee owl".split(), "meows barks sings moos hums
 COLOURS = "red blue green grey".split()
 FILLING = "the un a abc cafe".split()
 WORDS = [word for words in (*SIGNS, THINGS, DEEDS, COLOURS) for word in words]
-PIECES = [*VOCAB, *WORDS, "what", "colour"]
+TOKENS = [*VOCAB, *WORDS, "what", "colour"]
 
 PAIR = ("text", "text_2")
-PRETRAINED = PIECES.index(THINGS[0])
+PRETRAINED = TOKENS.index(THINGS[0])
 
 
 def phrase(chance: random.Random, *words: str) -> str:
@@ -137,7 +137,7 @@ LESSONS = {
         Lesson(Tiny("pretraining", ("text",)), _halves, {"mlm_accuracy": 0.6}, ("next", "random"), epochs=14),
     )
 }
-ROWS, HELD_OUT = 320, 64
+ROWS, EVALUATED = 320, 64
 VERSION = 3
 _MODEL = ModelConfig(num_layers=1, hidden_dim=64, num_heads=4, intermediate_dim=128, dropout=0.0)
 
@@ -150,14 +150,14 @@ def text_of(task: str) -> TextConfig:
 def learn(name: str, folder: Path) -> None:
     """Trains, and writes `NAME/3`, the model as a line leaves it; the rows and `history.json` are beside it."""
     lesson, task, text = LESSONS[name], get_task(name), text_of(name)
-    for split, count, seed in (("train", ROWS, 1), ("eval", HELD_OUT, 2)):
+    for split, count, seed in (("train", ROWS, 1), ("eval", EVALUATED, 2)):
         chance = random.Random(seed)
         write_examples(folder / f"{split}.gz", [lesson.make(chance) for _ in range(count)])
-    vocab = write_vocab(folder, PIECES)
+    vocab = write_vocab(folder, TOKENS)
     keys = lesson.tiny.texts
     context = Context(TextEncoder.from_config(vocab, text), lesson.labels, PretrainingConfig(), keys)
     settings = TrainingConfig(epochs=lesson.epochs, batch_size=16, learning_rate=2e-3, buckets=(24, 96))
-    rows, held_out = (_corpus(folder / f"{split}.gz", task, context, split == "train") for split in ("train", "eval"))
+    rows, evaluation = (_corpus(folder / f"{split}.gz", task, context, split == "train") for split in ("train", "eval"))
 
     @cache  # it is asked for after each epoch
     def features() -> list[Any]:
@@ -165,19 +165,19 @@ def learn(name: str, folder: Path) -> None:
 
     result = train(
         lambda: make_model(task, context, _MODEL, 1), task, settings, phases_of(rows, settings, text, context.pretraining),
-        held_out, checkpoint_folder=folder / "checkpoints", score=scorer(task, context, features),
+        evaluation, checkpoint_folder=folder / "checkpoints", score=scorer(task, context, features),
     )  # fmt: skip
     if task.evaluation.tune:
         context = replace(context, tuned=task.evaluation.tune(task, result.model, context, features()))
     names = list(task.preprocessing.input_names or keys)
-    card = {
+    metadata = {
         "pipeline": name, "task": name, "labels": list(lesson.labels), "text_keys": names,
         "columns": dict(zip(names, keys, strict=True)), "tuned": dict(context.tuned),
         "text": text.model_dump(exclude={"vocab", "target_vocab"}),
     }  # fmt: skip
-    asked = choose_rows(task, context, [str(folder / "eval.gz")], 2)
+    asked = choose_examples(task, context, [str(folder / "eval.gz")], 2)
     export_whole(
-        task, context, result.model, str(folder / name / str(VERSION)), card, rows=asked, name=name, vocab_path=vocab
+        task, context, result.model, str(folder / name / str(VERSION)), metadata, rows=asked, name=name, vocab_path=vocab
     )
     (folder / "history.json").write_text(json.dumps(result.history))
 
@@ -210,7 +210,7 @@ def _feature(values: list[Any]) -> tf.train.Feature:
     return tf.train.Feature(int64_list=tf.train.Int64List(value=np.asarray(values, np.int64)))
 
 
-def held_out(name: str) -> list[Row]:
+def evaluation(name: str) -> list[Row]:
     """The rows of `eval.gz`."""
     chance = random.Random(2)
-    return [LESSONS[name].make(chance) for _ in range(HELD_OUT)]
+    return [LESSONS[name].make(chance) for _ in range(EVALUATED)]

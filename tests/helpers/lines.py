@@ -1,6 +1,6 @@
 """A tiny line for the tests: generated reviews that can be learned, a config for them, and a way to run it in-process.
 
-One process imports TFX once; a run of this line then takes seconds.
+One process imports TFX once; a run of this pipeline then takes seconds.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CONFIG = {
 }
 
 UNSERVED: dict[str, Any] = {"serve_check": {"enabled": False}}
-"""Of a line whose tests do not look at ServeCheck: its server takes seconds to start."""
+"""Of a pipeline whose tests do not look at ServeCheck: its server takes seconds to start."""
 ALONE: dict[str, Any] = {**UNSERVED, "tracking": {"enabled": False}}
 """Of one whose tests do not look at MLflow either."""
 
@@ -122,11 +122,11 @@ class Line:
         return {name: (last[f"eval_{name}"], value) for name, value in measured.items() if f"eval_{name}" in last}
 
     def rows_agree(self) -> bool:
-        """Whether the metrics of the held-out rows that the Evaluator kept are those that it measured."""
-        from bertline.components.evaluator.predictions.rows import HeldOutRows
+        """Whether the metrics of the evaluation examples that the Evaluator kept are those that it measured."""
+        from bertline.components.evaluator.predictions.rows import EvaluationPredictions
         from bertline.components.evaluator.predictions.scores import scores
 
-        rows, measured = HeldOutRows.read(self.artifact("Evaluator", "evaluation")), dict(self.summary["metrics"])
+        rows, measured = EvaluationPredictions.read(self.artifact("Evaluator", "evaluation")), dict(self.summary["metrics"])
         # Those of TFMA are added up in float32.
         return len(rows) >= measured.pop("rows") > 0 and scores(rows) == pytest.approx(measured, rel=1e-6, abs=1e-6)
 

@@ -1,4 +1,4 @@
-"""What the data steps of a line leave behind, made up: no TFDV is asked, so that it takes no time."""
+"""What the data steps of a pipeline leave behind, made up: no TFDV is asked, so that it takes no time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Held-out rows of every task as an Evaluator would leave them, made up: no model is asked."""
+"""Evaluation examples of every task as an Evaluator would leave them, made up: no model is asked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import translations
 
-from bertline.components.evaluator.predictions.rows import ID, Description, HeldOutRows, column_name
+from bertline.components.evaluator.predictions.rows import ID, Description, EvaluationPredictions, column_name
 from bertline.models.tasks.base.task import get_task
 from bertline.pipeline.config import CHOICES, task_names
 
@@ -25,7 +25,7 @@ def make(
     texts: Mapping[str, list] | None = None,
     labels: tuple[str, ...] = (),
     ids: list[str] | None = None,
-) -> HeldOutRows:
+) -> EvaluationPredictions:
     """Args: outputs: label, prediction and weight of the rows, by the names of the task's outputs."""
     count = len(next(iter(outputs.values()))[0])
     texts = {"text": [f"text {row}" for row in range(count)]} if texts is None else texts
@@ -34,10 +34,10 @@ def make(
         for what, column in zip(("label", "prediction", "weight"), values, strict=True):
             columns[column_name(name, what)] = [one.tolist() if isinstance(one, np.ndarray) else one for one in column]
     described = get_task(task)
-    return HeldOutRows(pa.table(columns), Description.of(described, labels, tuple(texts)))
+    return EvaluationPredictions(pa.table(columns), Description.of(described, labels, tuple(texts)))
 
 
-def random_rows(task: str, count: int, seed: int = 0, skill: float = 0.6) -> HeldOutRows:
+def random_predictions(task: str, count: int, seed: int = 0, skill: float = 0.6) -> EvaluationPredictions:
     """Answers that are better than chance, the more the skill; what is asked depends on the count alone."""
     asked, chance = np.random.default_rng(count), np.random.default_rng(seed + 1)
     ones = np.ones(count, np.float32)
@@ -46,12 +46,12 @@ def random_rows(task: str, count: int, seed: int = 0, skill: float = 0.6) -> Hel
     two = {name: [f"{name} {row}" for row in range(count)] for name in ("text", "text_2")}
     if task == "classification":
         label = asked.integers(3, size=count)
-        shares = chance.dirichlet(np.ones(3), size=count) + np.eye(3)[label] * skill
-        return make(task, {"": (label, shares / (1 + skill), some)}, labels=CLASSES)
+        probabilities = chance.dirichlet(np.ones(3), size=count) + np.eye(3)[label] * skill
+        return make(task, {"": (label, probabilities / (1 + skill), some)}, labels=CLASSES)
     if task == "multilabel":
         flags = asked.integers(2, size=(count, 3))
-        shares = np.clip(skill * flags + chance.random((count, 3)) * (1 - skill / 2), 0, 1)
-        return make(task, {"": (flags, shares, ones)}, labels=CLASSES)
+        probabilities = np.clip(skill * flags + chance.random((count, 3)) * (1 - skill / 2), 0, 1)
+        return make(task, {"": (flags, probabilities, ones)}, labels=CLASSES)
     if task in ("regression", "similarity"):
         label = np.round(asked.normal(3, 2, count), 1)
         return make(task, {"": (label, skill * label + chance.normal(0, 1, count), some)}, two)
@@ -88,9 +88,9 @@ def random_rows(task: str, count: int, seed: int = 0, skill: float = 0.6) -> Hel
     assert task == "pretraining"
     guesses = asked.integers(0, 8, size=count).astype(np.float32)
     right, loss, zeros = chance.random(count) * skill, chance.random(count) * 3, np.zeros(count)
-    shares = chance.dirichlet(np.ones(2), size=count)
+    probabilities = chance.dirichlet(np.ones(2), size=count)
     outputs = {
-        "follows": (asked.integers(2, size=count), shares, ones),
+        "follows": (asked.integers(2, size=count), probabilities, ones),
         "guess_loss": (zeros, loss, guesses),
         "guess_right": (zeros, right, guesses),
     }

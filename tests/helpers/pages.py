@@ -1,4 +1,4 @@
-"""What every page of the line promises, asked of its text."""
+"""What every page of the pipeline promises, asked of its text."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def pack(samples: Sequence[Sequence[int]]) -> Tokens:
     """Token ids and segment ids by our tokenizer."""
     text_encoder = TextEncoder.from_config(CONFIG.text.vocab, CONFIG.text)
     texts = read_texts(samples)
-    first, second = ({"token_ids": text_encoder.pieces(tf.constant([pair[n] for pair in texts]))} for n in (0, -1))
+    first, second = ({"token_ids": text_encoder.tokenize(tf.constant([pair[n] for pair in texts]))} for n in (0, -1))
     alone, paired = text_encoder.pack(first), text_encoder.pack(first, second)
     return {
         name: tf.ragged.stack([(alone if len(pair) == 1 else paired)[name][row] for row, pair in enumerate(texts)])

@@ -1,4 +1,4 @@
-"""Runs as the line records them in MLflow, written straight to a real store: small, and as odd as a test wants them."""
+"""Runs as the pipeline records them in MLflow, written straight to a real store: small, and as odd as a test wants them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from mlflow.entities import Metric, Param
 from mlflow.tracking import MlflowClient
 
-from bertline.components.evaluator.predictions.rows import FILE_NAME, ID, SLICES, Description, HeldOutRows
+from bertline.components.evaluator.predictions.rows import FILE_NAME, ID, SLICES, Description, EvaluationPredictions
 from bertline.components.evaluator.predictions.scores import scores
 from bertline.components.evaluator.verdict import Verdict
 from bertline.models.tasks.base.task import Metric as TaskMetric
@@ -43,7 +43,7 @@ class Record:
         verdict: Verdict | None = None,
         curves: Mapping[str, Sequence[float]] | None = None,
         tags: Mapping[str, str] | None = None,
-        rows: HeldOutRows | None = None,
+        rows: EvaluationPredictions | None = None,
         files: Mapping[str, str] | None = None,
         status: str = "FINISHED",
     ) -> str:
@@ -90,7 +90,8 @@ SOURCES = ("source=web", "source=Zürich <b>")
 def answers(
     count: int = 200, *, right: float, seed: int = 0, texts: Mapping[int, str] | None = None, first: int = 0
 ) -> Any:
-    """Held-out rows of a model that answers so many of them rightly. Rows of equal number are the same in every model.
+    """Evaluation examples of a model that answers so many of them rightly. Rows of equal number are the same in every
+    model.
 
     Args:
       texts: of single rows, by their numbers.
@@ -99,9 +100,9 @@ def answers(
     chance = np.random.default_rng(seed)
     numbers = np.arange(first, first + count)
     label = numbers % 2
-    shares = 0.5 + 0.5 * chance.random(count)
+    probabilities = 0.5 + 0.5 * chance.random(count)
     is_right = chance.random(count) < right
-    of_label = np.where(is_right, shares, 1 - shares)
+    of_label = np.where(is_right, probabilities, 1 - probabilities)
     predictions = np.stack([np.where(label == 0, of_label, 1 - of_label), np.where(label == 1, of_label, 1 - of_label)], 1)
     table = pa.table(
         {
@@ -119,10 +120,10 @@ def answers(
         "cross_entropy": TaskMetric("SparseCategoricalCrossentropy", better="lower"),
     }
     outputs = {"": Output("probabilities", "label_id", "label_weight")}
-    return HeldOutRows(table, Description("classification", LABELS, ("text",), outputs, metrics))
+    return EvaluationPredictions(table, Description("classification", LABELS, ("text",), outputs, metrics))
 
 
-def judged(rows: HeldOutRows, *, blessed: bool = True) -> Verdict:
+def judged(rows: EvaluationPredictions, *, blessed: bool = True) -> Verdict:
     """What an evaluator says of such rows."""
     confusion = np.zeros((2, 2), int)
     np.add.at(confusion, (rows.label(), rows.prediction().argmax(axis=1)), 1)

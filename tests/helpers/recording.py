@@ -1,4 +1,5 @@
-"""Runs that are recorded without a line: a config, events as the line tells them, and MLflow's own view of the result."""
+"""Runs that are recorded without a pipeline: a config, events as the pipeline tells them, and MLflow's own view of the
+result."""
 
 from __future__ import annotations
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from made_data import report_of, reviews, statistics_of
-from made_rows import TASKS, random_rows
+from made_rows import TASKS, random_predictions
 from pages import HOSTILE
 from recorded_runs import Record, answers, falling, judged
 
-from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.evaluator.predictions.rows import EvaluationPredictions
 from bertline.components.evaluator.predictions.scores import scores
 from bertline.components.evaluator.verdict import Verdict
 from bertline.components.reports.data import look
@@ -47,9 +47,9 @@ def version(workspace: Path, number: int) -> dict[str, str]:
     return {"pushed_version": str(number), "pushed_path": str(path), "pushed_digest": f"{number:064x}"}
 
 
-def of_task(task: str) -> tuple[HeldOutRows, Verdict]:
+def of_task(task: str) -> tuple[EvaluationPredictions, Verdict]:
     """Rows of any task, and what an evaluator says of them."""
-    rows = random_rows(task, 60)
+    rows = random_predictions(task, 60)
     less = [name for name, metric in rows.description.metrics.items() if metric.better == "lower"]
     return rows, Verdict(blessed=True, reasons=[], metrics={**scores(rows), "rows": 60}, slices={}, less_is_better=less)
 

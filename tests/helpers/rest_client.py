@@ -12,7 +12,7 @@ from tensorflow_serving.apis import predict_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
 from bertline.serving.embedded.errors import Call
-from bertline.serving.embedded.rest.server import Door
+from bertline.serving.embedded.rest.server import RestServer
 from bertline.serving.settings import Limits, ServerSettings
 
 PREDICT = "/v1/models/m:predict"
@@ -37,8 +37,8 @@ class Echo:
 
 
 @contextmanager
-def opened(service=None, limits: Limits = LIMITS, render=None, **settings) -> Iterator[Door]:
-    door = Door(service or Echo(), replace(SETTINGS, limits=limits, **settings), render)
+def opened(service=None, limits: Limits = LIMITS, render=None, **settings) -> Iterator[RestServer]:
+    door = RestServer(service or Echo(), replace(SETTINGS, limits=limits, **settings), render)
     door.start()
     try:
         yield door
@@ -46,7 +46,7 @@ def opened(service=None, limits: Limits = LIMITS, render=None, **settings) -> It
         door.stop(10)
 
 
-def ask(door: Door, method: str = "POST", path: str = PREDICT, body=b'{"instances": ["a"]}', **headers: str):
+def ask(door: RestServer, method: str = "POST", path: str = PREDICT, body=b'{"instances": ["a"]}', **headers: str):
     """The status and the document of an answer."""
     connection = http.client.HTTPConnection("127.0.0.1", door.port, timeout=60)
     connection.request(method, path, body, headers)
@@ -55,7 +55,7 @@ def ask(door: Door, method: str = "POST", path: str = PREDICT, body=b'{"instance
     return response.status, json.loads(response.read())
 
 
-def plugged(door: Door) -> socket.socket:
+def plugged(door: RestServer) -> socket.socket:
     return socket.create_connection(("127.0.0.1", door.port), timeout=60)
 
 
@@ -76,5 +76,5 @@ def closed(body: bytes = b'{"instances": ["a"]}') -> bytes:
     return message(body, "Connection: close")
 
 
-def still_answers(door: Door) -> bool:
+def still_answers(door: RestServer) -> bool:
     return ask(door) == (200, {"predictions": ["a"]})

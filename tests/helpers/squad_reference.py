@@ -83,11 +83,11 @@ def choose(text, offsets, windows, start_scores, end_scores, *, threshold=None, 
         if ranked[-1][0] != "" and len(ranked) > n_best:
             ranked.pop()
     total = sum(math.exp(score - ranked[0][1]) for _, score in ranked)
-    shares = [(answer, math.exp(score - ranked[0][1]) / total) for answer, score in ranked]
+    probabilities = [(answer, math.exp(score - ranked[0][1]) / total) for answer, score in ranked]
     best = next(iter(distinct), None)
     if best is None or threshold is not None and null - distinct[best][0] > threshold:
-        return Choice("", 0, 0, dict(shares).get("", 0.0), shares)
-    return Choice(best, *distinct[best][1:], dict(shares)[best], shares)
+        return Choice("", 0, 0, dict(probabilities).get("", 0.0), probabilities)
+    return Choice(best, *distinct[best][1:], dict(probabilities)[best], probabilities)
 
 
 def _largest(scores, count):

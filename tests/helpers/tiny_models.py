@@ -72,7 +72,7 @@ def make(tiny: Tiny, folder: Path) -> ServedModel:
 
 
 def push(tiny: Tiny, base: Path, version: int = 1) -> Path:
-    """Leaves it as a version that a server finds under `base`; with the card that a run would write."""
+    """Leaves it as a version that a server finds under `base`; with the metadata that a run would write."""
     return Path(shutil.copytree(_exported(tiny), base / str(version)))
 
 
@@ -81,11 +81,11 @@ def _exported(tiny: Tiny) -> Path:
     folder = process_folder() / f"{tiny.task}-{len(tiny.texts)}"
     (folder / "vocabulary").mkdir(parents=True)
     task = get_task(tiny.task)
-    card = {
+    metadata = {
         "task": tiny.task,
         "text_keys": list(task.preprocessing.input_names or tiny.texts),
         "labels": list(labels_of(tiny)),
         "text": text_of(tiny).model_dump(exclude={"vocab", "target_vocab"}),
     }
-    export(make(tiny, folder / "vocabulary"), str(folder / "model"), card)
+    export(make(tiny, folder / "vocabulary"), str(folder / "model"), metadata)
     return folder / "model"

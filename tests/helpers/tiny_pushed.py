@@ -1,4 +1,4 @@
-"""A pushed model of every task whose encoder is BERT's, two layers of four heads, and held-out rows for it."""
+"""A pushed model of every task whose encoder is BERT's, two layers of four heads, and evaluation examples for it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _exported(name: str) -> Path:
     folder = process_folder() / f"pushed-{name}"
     task, context, model = built(name, folder.with_name(f"{folder.name}-vocabulary"))
     keys = list(task.preprocessing.input_names or TEXTS[name])
-    card = {
+    metadata = {
         "pipeline": "tiny",
         "task": name,
         "labels": list(context.labels),
@@ -90,7 +90,7 @@ def _exported(name: str) -> Path:
     asked = [b"a [MASK] film" if name == "pretraining" else b"a good film", b"bad"]
     rows = [{key: [text, b"film"] if key == CHOICES else text for key in keys} for text in asked]
     vocab = str(context.text.vocab_asset.asset_path.numpy().decode())
-    export_whole(task, context, model, str(folder), card, rows=rows, name="tiny", vocab_path=vocab)
+    export_whole(task, context, model, str(folder), metadata, rows=rows, name="tiny", vocab_path=vocab)
     return folder
 
 

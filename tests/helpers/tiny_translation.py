@@ -15,7 +15,7 @@ from bertline.models.seq2seq.config import Seq2SeqSize
 from bertline.models.seq2seq.model import Seq2Seq
 from bertline.models.tasks.base.task import Context, get_task
 from bertline.models.tokenization.tokenizer import TextEncoder
-from bertline.models.tokenization.vocabulary import SPECIAL_PIECES
+from bertline.models.tokenization.vocabulary import SPECIAL_TOKENS
 from bertline.pipeline.config import TrainingConfig, TranslationConfig
 
 TASK = get_task("translation")
@@ -23,7 +23,7 @@ LETTERS = "abcdefghijklmno"
 
 
 def context(folder: Path, **settings: Any) -> Context:
-    text = TextEncoder(write_vocab(folder, [*SPECIAL_PIECES, *LETTERS]), lower=False, joined=True, seq_len=32)
+    text = TextEncoder(write_vocab(folder, [*SPECIAL_TOKENS, *LETTERS]), lower=False, preserve_whitespace=True, seq_len=32)
     return Context(text, (), target=text, translation=TranslationConfig(**settings))
 
 
@@ -51,12 +51,12 @@ def corpus(sources: Sequence[str], targets: Sequence[str], given: Context) -> Co
 
 
 def build(hidden: int = 64, dropout: float = 0.0, **changes: Any) -> Seq2Seq:
-    pieces = len(SPECIAL_PIECES) + len(LETTERS)
+    tokens = len(SPECIAL_TOKENS) + len(LETTERS)
     size = {
-        "source_pieces": pieces, "target_pieces": pieces, "layers": 2, "decoder_layers": 2, "hidden": hidden, "heads": 4,
+        "source_pieces": tokens, "target_pieces": tokens, "layers": 2, "decoder_layers": 2, "hidden": hidden, "heads": 4,
         "intermediate": 2 * hidden, "max_positions": 32, "dropout": dropout,
     }  # fmt: skip
-    return Seq2Seq(Seq2SeqSize(**{**size, **changes}), begin_id=SPECIAL_PIECES.index("[CLS]"), seed=1)
+    return Seq2Seq(Seq2SeqSize(**{**size, **changes}), begin_id=SPECIAL_TOKENS.index("[CLS]"), seed=1)
 
 
 def settings(**changes: Any) -> TrainingConfig:

@@ -21,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 from bertline.models.tasks.base.task import get_task
-from bertline.serving.contract import write_card
+from bertline.serving.contract import write_metadata
 
 TASK = get_task("translation")
 
@@ -108,10 +108,10 @@ class Shouting(tf.Module):
 
 
 def push(base: Path, version: int = 1) -> Path:
-    """As a version that a server finds under `base`, with the card that a run would write."""
+    """As a version that a server finds under `base`, with the metadata that a run would write."""
     folder, model = base / str(version), Shouting()
     tf.saved_model.save(model, str(folder), signatures=model.signatures())
-    write_card(folder, {"task": "translation", "text_keys": ["text"], "columns": {"text": "english"}})
+    write_metadata(folder, {"task": "translation", "text_keys": ["text"], "columns": {"text": "english"}})
     return folder
 
 
@@ -127,10 +127,10 @@ def random_outputs(count: int, asked: np.random.Generator, chance: np.random.Gen
         ]
 
     labels, weights = [" ".join(reference) for reference in references], (asked.random(count) > 0.1).astype(np.float32)
-    pieces, zeros = np.asarray([len(reference) for reference in references], np.float32), np.zeros(count)
+    tokens, zeros = np.asarray([len(reference) for reference in references], np.float32), np.zeros(count)
     return {
         "": (labels, translated(skill), weights),
         "greedy": (labels, translated(0.8 * skill), weights),
-        "token_loss": (zeros, chance.random(count) * 3, pieces),
-        "token_right": (zeros, chance.random(count) * skill, pieces),
+        "token_loss": (zeros, chance.random(count) * 3, tokens),
+        "token_right": (zeros, chance.random(count) * skill, tokens),
     }

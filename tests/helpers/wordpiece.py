@@ -11,12 +11,12 @@ import tensorflow as tf
 from hypothesis import strategies as st
 
 from bertline.models.tokenization.tokenizer import TextEncoder
-from bertline.models.tokenization.vocabulary import SPECIAL_PIECES
+from bertline.models.tokenization.vocabulary import SPECIAL_TOKENS
 
 Origin = tuple[str, int]  # a character, and which one of the text it comes from
 
 
-class Piece(NamedTuple):
+class ReferenceToken(NamedTuple):
     name: str
     start: int
     end: int
@@ -28,20 +28,20 @@ def words_of(text: str, lower: bool) -> list[tuple[str, int, int]]:
     return [("".join(char for char, _ in word), word[0][1], word[-1][1] + 1) for word in _words(text, lower)]
 
 
-def pieces_of(text: str, lower: bool, vocab: Sequence[str], limit: int = 200) -> list[Piece]:
-    """The pieces with their places in the text and the numbers of their words."""
+def reference_tokens(text: str, lower: bool, vocab: Sequence[str], limit: int = 200) -> list[ReferenceToken]:
+    """The tokens with their places in the text and the numbers of their words."""
     found = []
     for number, word in enumerate(_words(text, lower)):
         begin = 0
         for name in _greedy("".join(character for character, _ in word), vocab, limit):
             length = len(word) if name == "[UNK]" else len(name) - 2 * (begin > 0)
-            found.append(Piece(name, word[begin][1], word[begin + length - 1][1] + 1, number))
+            found.append(ReferenceToken(name, word[begin][1], word[begin + length - 1][1] + 1, number))
             begin += length
     return found
 
 
 def names_of(text: str, lower: bool, vocab: Sequence[str]) -> list[str]:
-    return [piece.name for piece in pieces_of(text, lower, vocab)]
+    return [token.name for token in reference_tokens(text, lower, vocab)]
 
 
 def _words(text: str, lower: bool) -> list[list[Origin]]:
@@ -101,20 +101,20 @@ def _is_punctuation(character: str) -> bool:
 
 def _greedy(word: str, vocab: Sequence[str], limit: int) -> list[str]:
     """Greedy longest match; a word that cannot be covered is unknown as a whole."""
-    pieces, start = [], 0
+    tokens, start = [], 0
     while start < len(word) <= limit:
         candidates = (("##" if start else "") + word[start:end] for end in range(len(word), start, -1))
-        piece = next((candidate for candidate in candidates if candidate in vocab), None)
-        if piece is None:
+        token = next((candidate for candidate in candidates if candidate in vocab), None)
+        if token is None:
             return ["[UNK]"]
-        pieces.append(piece)
-        start += len(piece) - 2 * (start > 0)
-    return pieces or ["[UNK]"]
+        tokens.append(token)
+        start += len(token) - 2 * (start > 0)
+    return tokens or ["[UNK]"]
 
 
-def write_vocab(folder: Path, pieces: Sequence[str]) -> str:
+def write_vocab(folder: Path, tokens: Sequence[str]) -> str:
     path = folder / "vocab.txt"
-    path.write_bytes("".join(f"{piece}\n" for piece in pieces).encode())
+    path.write_bytes("".join(f"{token}\n" for token in tokens).encode())
     return str(path)
 
 
@@ -122,23 +122,23 @@ def named(encoder, ids: tf.RaggedTensor) -> list[list[str]]:
     return [[encoder.vocab[i] for i in row] for row in ids.to_list()]
 
 
-def described(encoder, tokens) -> list[list[Piece]]:
+def described(encoder, tokens) -> list[list[ReferenceToken]]:
     """Tokens of the graph as the reference writes them."""
     columns = [named(encoder, tokens["token_ids"])]
     columns += [tokens[name].to_list() for name in ("start_chars", "end_chars", "word_ids")]
-    return [[Piece(*values) for values in zip(*rows, strict=True)] for rows in zip(*columns, strict=True)]
+    return [[ReferenceToken(*values) for values in zip(*rows, strict=True)] for rows in zip(*columns, strict=True)]
 
 
 class Graphs:
     """The ways into an encoder, each traced once for batches of every size."""
 
-    def __init__(self, vocab_path, reading, lower):
-        self.encoder = TextEncoder(vocab_path, reading=reading, lower=lower)
+    def __init__(self, vocab_path, tokenizer_variant, lower):
+        self.encoder = TextEncoder(vocab_path, tokenizer_variant=tokenizer_variant, lower=lower)
         texts = tf.TensorSpec([None], tf.string)
         words = tf.RaggedTensorSpec([None, None], tf.string)
-        self.tokens, self.pieces = (
+        self.tokens, self.tokenize = (
             tf.function(function, input_signature=[texts], autograph=False)
-            for function in (self.encoder.tokens, self.encoder.pieces)
+            for function in (self.encoder.tokens, self.encoder.tokenize)
         )
         self.word_tokens = tf.function(self.encoder.word_tokens, input_signature=[words], autograph=False)
 
@@ -163,7 +163,7 @@ def known_differences(*reasons: str) -> set[int]:
 LETTERS = "abcdefghijklmnopqrstuvwxyzσςоαβгдıßéÉA"
 SINGLE = LETTERS + "0123456789" + "!?.,-'’…。、「」[]#" + "中文東京" + "かな" + "\u1112\u1161\u11ab한" + "🙂" + "\u0301"
 VOCAB = [
-    *SPECIAL_PIECES,
+    *SPECIAL_TOKENS,
     *SINGLE,
     *(f"##{character}" for character in SINGLE),
     *("the", "##ing", "un", "##aff", "##able", "cafe", "café", "##ab", "abc", "##bcd", "cls", "mask"),

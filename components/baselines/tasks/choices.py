@@ -35,8 +35,8 @@ def _nearest(text: str, endings: list[str], rarity: Rarity) -> int:
     """The place of the ending of which the text has most, by what each word says; the first of equal ones."""
     seen = set(words(text))
 
-    def share(ending: str) -> float:
+    def fraction(ending: str) -> float:
         found = set(words(ending))
         return sum(map(rarity, sorted(found & seen))) / max(1e-9, sum(map(rarity, sorted(found))))
 
-    return int(np.argmax([share(ending) for ending in endings])) if endings else 0
+    return int(np.argmax([fraction(ending) for ending in endings])) if endings else 0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from bertline.components.baselines.data import Given, class_ids, flagged, labelled
-from bertline.components.baselines.linear import Logistic, shares_of_classes, tables
+from bertline.components.baselines.linear import Logistic, class_probabilities, tables
 from bertline.components.baselines.scores import Baseline, of_predictions
 
 
@@ -21,8 +21,10 @@ def classification(given: Given) -> Iterator[Baseline]:
     if np.count_nonzero(counts) < 2:
         return
     train, labels = labelled(given.train, given.labels)
-    for name, shares in shares_of_classes(given.texts(train), labels, given.texts(given.evaluation), len(given.labels)):
-        yield of_predictions(name, given.rows, {"": shares})
+    for name, probabilities in class_probabilities(
+        given.texts(train), labels, given.texts(given.evaluation), len(given.labels)
+    ):
+        yield of_predictions(name, given.rows, {"": probabilities})
 
 
 def multilabel(given: Given) -> Iterator[Baseline]:
@@ -33,7 +35,7 @@ def multilabel(given: Given) -> Iterator[Baseline]:
     yield of_predictions("majority", given.rows, {"": np.tile(fractions, (len(given.evaluation), 1))})
     some = np.flatnonzero((fractions > 0) & (fractions < 1))  # of the others there is nothing to learn
     for name, of_train, of_evaluation in tables(given.texts(train), given.texts(given.evaluation)):
-        shares = np.tile(fractions, (len(given.evaluation), 1))
+        probabilities = np.tile(fractions, (len(given.evaluation), 1))
         for at in some:
-            shares[:, at] = Logistic(2).fit(of_train, flags[:, at]).predict_proba(of_evaluation)[:, 1]
-        yield of_predictions(name, given.rows, {"": shares})
+            probabilities[:, at] = Logistic(2).fit(of_train, flags[:, at]).predict_proba(of_evaluation)[:, 1]
+        yield of_predictions(name, given.rows, {"": probabilities})

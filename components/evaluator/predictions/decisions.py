@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from bertline.components.evaluator.predictions.curves import calibration
-from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.evaluator.predictions.rows import EvaluationPredictions
 from bertline.models.decisions.decision import CONFIDENCE, EVEN, TEMPERATURE, THRESHOLD, Decision
 from bertline.models.decisions.tuning import (
-    FEWEST_ANSWERS,
+    MIN_ANSWERS,
     answers_of,
     best_abstention,
     best_temperature,
@@ -51,7 +51,7 @@ class Examples:
     decision: Decision
 
     @classmethod
-    def of(cls, rows: HeldOutRows) -> Examples | None:
+    def of(cls, rows: EvaluationPredictions) -> Examples | None:
         """None of a task that gives no probabilities of classes."""
         if not get_task(rows.description.task).serving.decides:
             return None
@@ -82,7 +82,7 @@ class Examples:
         return answers_of(self.probabilities, self.true, self.decision)
 
 
-def decided(rows: HeldOutRows, settings: DecisionConfig) -> Decided:
+def decided(rows: EvaluationPredictions, settings: DecisionConfig) -> Decided:
     """Args: settings: what was asked for."""
     examples = Examples.of(rows)
     if examples is None:
@@ -160,7 +160,7 @@ def _abstention(examples: Examples, precision: float, why_not: str | None) -> tu
     if confidence is None:
         best = max(enough_answered(given, right), key=lambda one: (one.precision, one.coverage))
         sentence = (
-            f"no confidence reaches a precision of {precision:g} with {FEWEST_ANSWERS} predictions or more: the best is"
+            f"no confidence reaches a precision of {precision:g} with {MIN_ANSWERS} predictions or more: the best is"
             f" {best.precision:.4f}, on the {best.coverage:.1%} of the evaluation examples with a confidence above"
             f" {best.confidence:.4f}"
         )
@@ -190,11 +190,11 @@ def _abstention(examples: Examples, precision: float, why_not: str | None) -> tu
     )
 
 
-def coverage_curve(rows: HeldOutRows, most: int = 200) -> Iterator[tuple[float, float]]:
+def coverage_curve(rows: EvaluationPredictions, limit: int = 200) -> Iterator[tuple[float, float]]:
     """Coverage and precision at falling confidence, from where enough are answered; none where several labels are."""
     examples = Examples.of(rows)
     if examples is None or examples.several:
         return
     points = enough_answered(*examples.answers())
-    for at in np.unique(np.linspace(0, len(points) - 1, min(most, len(points))).astype(int)) if points else ():
+    for at in np.unique(np.linspace(0, len(points) - 1, min(limit, len(points))).astype(int)) if points else ():
         yield points[at].coverage, points[at].precision

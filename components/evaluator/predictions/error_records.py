@@ -7,20 +7,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from bertline.components.evaluator.predictions.outcomes import Mistake, worst
-from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.evaluator.predictions.rows import EvaluationPredictions
 
-MOST_ROWS = 50
-MOST_CHARACTERS = 500
+MAX_EXAMPLES = 50
+MAX_CHARACTERS = 500
 """Of a text: enough to see what it is."""
 
 
-def error_records(rows: HeldOutRows, most: int = MOST_ROWS) -> list[dict[str, Any]]:
+def error_records(rows: EvaluationPredictions, limit: int = MAX_EXAMPLES) -> list[dict[str, Any]]:
     """Each with its texts under their keys, the worst first."""
-    return [_record(mistake, rows.description.text_keys) for mistake in worst(rows, most)]
+    return [_record(mistake, rows.description.text_keys) for mistake in worst(rows, limit)]
 
 
-def error_json(rows: HeldOutRows, most: int = MOST_ROWS) -> str:
-    return json.dumps(error_records(rows, most), ensure_ascii=False, indent=1)
+def error_json(rows: EvaluationPredictions, limit: int = MAX_EXAMPLES) -> str:
+    return json.dumps(error_records(rows, limit), ensure_ascii=False, indent=1)
 
 
 def _record(mistake: Mistake, keys: Sequence[str]) -> dict[str, Any]:
@@ -34,4 +34,4 @@ def _record(mistake: Mistake, keys: Sequence[str]) -> dict[str, Any]:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= MOST_CHARACTERS else text[: MOST_CHARACTERS - 1] + "…"
+    return text if len(text) <= MAX_CHARACTERS else text[: MAX_CHARACTERS - 1] + "…"

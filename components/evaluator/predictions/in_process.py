@@ -1,4 +1,5 @@
-"""Held-out rows of a model that is asked in this process, without Beam and TFMA, for looks that are taken many times."""
+"""Evaluation examples of a model that is asked in this process, without Beam and TFMA, for looks that are taken many
+times."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bertline.components.evaluator.predictions.rows import ID, Description, HeldOutRows, as_column, column_name
+from bertline.components.evaluator.predictions.rows import ID, Description, EvaluationPredictions, as_column, column_name
 from bertline.models.decisions.decision import LIKELIEST, Decision
 from bertline.models.tasks.base.task import Task
 from bertline.pipeline.core.arrow import pa
@@ -15,7 +16,7 @@ from bertline.pipeline.core.arrow import pa
 
 def asked_rows(
     task: Task, labels: Sequence[str], batches: Iterable[Mapping[str, np.ndarray]], decision: Decision = LIKELIEST
-) -> HeldOutRows:
+) -> EvaluationPredictions:
     """What a model has answered to rows, from which every metric follows; a row's id is its number.
 
     Args:
@@ -35,4 +36,4 @@ def asked_rows(
     parts = [{column: as_column(batch[tensor]) for column, tensor in wanted.items()} for batch in batches]
     columns = {column: pa.chunked_array([part[column] for part in parts]) for column in wanted}
     ids = [f"{number:08d}" for number in range(len(next(iter(columns.values()))))]
-    return HeldOutRows(pa.table({ID: ids, **columns}), described)
+    return EvaluationPredictions(pa.table({ID: ids, **columns}), described)

@@ -1,4 +1,4 @@
-"""What became of each held-out row, in words: what was expected, what the model answered, and how bad that is."""
+"""What became of each evaluation example, in words: what was expected, what the model answered, and how bad that is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bertline.components.evaluator.predictions.rows import HeldOutRows, Texts, shared
+from bertline.components.evaluator.predictions.rows import EvaluationPredictions, Texts, shared
 from bertline.models.data import tag_schemes
 from bertline.models.decisions.decision import NONE
 from bertline.models.metrics import squad as answer_scores
@@ -63,7 +63,7 @@ class Flips(NamedTuple):
     better: list[Flip]
 
 
-def outcomes(rows: HeldOutRows) -> list[Outcome]:
+def outcomes(rows: EvaluationPredictions) -> list[Outcome]:
     """Of each row, in their order."""
     task = rows.description.task
     of_task = get_task(task).evaluation.outcomes
@@ -77,17 +77,17 @@ def outcomes(rows: HeldOutRows) -> list[Outcome]:
     ]
 
 
-def worst(rows: HeldOutRows, most: int) -> list[Mistake]:
+def worst(rows: EvaluationPredictions, limit: int) -> list[Mistake]:
     """The worst answers, the worst first; where answers are right or wrong, only wrong ones."""
     found = outcomes(rows)
     bad = [row for row, outcome in enumerate(found) if outcome.badness > 0 and outcome.right is not True]
     bad.sort(key=lambda row: -found[row].badness)
-    some = rows.take(bad[:most])
+    some = rows.take(bad[:limit])
     names_and_texts = zip(some.ids, some.texts, strict=True)
     return [Mistake(*named, found[row]) for row, named in zip(bad, names_and_texts, strict=False)]
 
 
-def flips(one: HeldOutRows, other: HeldOutRows) -> Flips:
+def flips(one: EvaluationPredictions, other: EvaluationPredictions) -> Flips:
     """What the other model answers better or worse than the one, on the rows that both have seen."""
     one, other = shared(one, other)
     worse: list[tuple[float, int]] = []
@@ -111,34 +111,36 @@ def flips(one: HeldOutRows, other: HeldOutRows) -> Flips:
     return Flips(listed(worse), listed(better))
 
 
-def of_classes(rows: HeldOutRows) -> Iterable[Outcome]:
-    names, shares = rows.description.labels, rows.prediction()
+def of_classes(rows: EvaluationPredictions) -> Iterable[Outcome]:
+    names, probabilities = rows.description.labels, rows.prediction()
     decision = rows.description.decision
-    columns = (rows.label(), decision.classes(shares), decision.is_confident(shares), shares)
+    columns = (rows.label(), decision.classes(probabilities), decision.is_confident(probabilities), probabilities)
     for label, answer, is_confident, row in zip(*columns, strict=True):
         said = f"{names[answer]} {row[answer]:.2f}"
         said = said if is_confident else f"{NONE} (the likeliest is {said})"
         yield Outcome(bool(label == answer), 1 - float(row[label]), names[label], said)
 
 
-def of_decisions(rows: HeldOutRows) -> Iterable[Outcome]:
+def of_decisions(rows: EvaluationPredictions) -> Iterable[Outcome]:
     """Badness is how far the shares are from what is true, in the mean over the classes."""
     names = rows.description.labels
 
     def listed(chosen: np.ndarray) -> str:
         return ", ".join(names[at] for at in np.flatnonzero(chosen)) or _NOTHING
 
-    for flags, shares in zip(rows.label() > 0, rows.prediction(), strict=True):
-        taken = rows.description.decision.flags(shares)
-        yield Outcome(bool((flags == taken).all()), float(np.abs(flags - shares).mean()), listed(flags), listed(taken))
+    for flags, probabilities in zip(rows.label() > 0, rows.prediction(), strict=True):
+        taken = rows.description.decision.flags(probabilities)
+        yield Outcome(
+            bool((flags == taken).all()), float(np.abs(flags - probabilities).mean()), listed(flags), listed(taken)
+        )
 
 
-def of_numbers(rows: HeldOutRows) -> Iterable[Outcome]:
+def of_numbers(rows: EvaluationPredictions) -> Iterable[Outcome]:
     for label, value in zip(rows.label().tolist(), rows.prediction().tolist(), strict=True):
         yield Outcome(None, abs(label - value), f"{label:.3g}", f"{value:.3g}")
 
 
-def of_order(rows: HeldOutRows) -> Iterable[Outcome]:
+def of_order(rows: EvaluationPredictions) -> Iterable[Outcome]:
     """A cosine and a score are counted in different units: badness is how far a pair is from its place in the order."""
     labels, values = rows.label(), rows.prediction()
     kept = rows.weight() > 0
@@ -148,19 +150,19 @@ def of_order(rows: HeldOutRows) -> Iterable[Outcome]:
         yield Outcome(None, far, f"{label:.3g}", f"cosine {value:.3f}")
 
 
-def of_choices(rows: HeldOutRows) -> Iterable[Outcome]:
+def of_choices(rows: EvaluationPredictions) -> Iterable[Outcome]:
     def ending(choices: Sequence[str], at: int) -> str:
         return choices[at] if 0 <= at < len(choices) else _NOTHING
 
-    shares = np.exp(-rows.prediction("row_loss").astype(np.float64))
-    columns = (rows.prediction("right"), shares, rows.label("index"), rows.prediction("index"), rows.texts)
-    for right, share, label, answer, texts in zip(*columns, strict=True):
+    probabilities = np.exp(-rows.prediction("row_loss").astype(np.float64))
+    columns = (rows.prediction("right"), probabilities, rows.label("index"), rows.prediction("index"), rows.texts)
+    for right, probability, label, answer, texts in zip(*columns, strict=True):
         choices = texts[CHOICES]
-        yield Outcome(bool(right > 0.5), 1 - float(share), ending(choices, label), ending(choices, answer))
+        yield Outcome(bool(right > 0.5), 1 - float(probability), ending(choices, label), ending(choices, answer))
 
 
-def of_entities(rows: HeldOutRows) -> Iterable[Outcome]:
-    """Badness is 1 less the F1 of the row's entities; where it has none, nor any answered, the share of wrong words."""
+def of_entities(rows: EvaluationPredictions) -> Iterable[Outcome]:
+    """Badness is 1 less the F1 of the row's entities; where it has none, nor any answered, the fraction of wrong words."""
     names = rows.description.labels
     family = FAMILIES["entities"]
     f1 = entity_score("f1")
@@ -179,14 +181,14 @@ def of_entities(rows: HeldOutRows) -> Iterable[Outcome]:
         yield Outcome(wrong == 0, badness, listed(label, words), listed(answer[: len(words)], words))
 
 
-def of_answers(rows: HeldOutRows) -> Iterable[Outcome]:
+def of_answers(rows: EvaluationPredictions) -> Iterable[Outcome]:
     for golds, answer in zip(rows.label(), rows.prediction(), strict=True):
         right = list(dict.fromkeys(text for text in golds if text))
         exact, f1 = answer_scores.exact_match(answer, right), answer_scores.f1(answer, right)
         yield Outcome(exact == 1, 1 - f1, " | ".join(right) or "(no answer)", answer or "(no answer)")
 
 
-def of_translations(rows: HeldOutRows) -> Iterable[Outcome]:
+def of_translations(rows: EvaluationPredictions) -> Iterable[Outcome]:
     """Badness is 1 less the translation's own chrF: a text may be said well in other words, and is not right or wrong."""
     for reference, given in zip(rows.label(), rows.prediction(), strict=True):
         alike = given == reference  # texts without a letter have no chrF
@@ -194,7 +196,7 @@ def of_translations(rows: HeldOutRows) -> Iterable[Outcome]:
         yield Outcome(None, badness, reference or _NOTHING, given or _NOTHING)
 
 
-def of_search(rows: HeldOutRows) -> Iterable[Outcome]:
+def of_search(rows: EvaluationPredictions) -> Iterable[Outcome]:
     """Badness is 1 less 1 / the place at which the own text was found."""
     names, texts = rows.label(), [str(row[TEXT_KEYS[1]]) for row in rows.texts]
     questions, candidates = np.split(rows.prediction().astype(np.float64), 2, axis=1)
@@ -207,7 +209,7 @@ def of_search(rows: HeldOutRows) -> Iterable[Outcome]:
         yield Outcome(place == 1, 1 - 1 / place, text, f"{found} (its own at rank {place})" if place > 1 else found)
 
 
-def of_guesses(rows: HeldOutRows) -> Iterable[Outcome]:
+def of_masked_tokens(rows: EvaluationPredictions) -> Iterable[Outcome]:
     columns = (rows.prediction("guess_loss"), rows.prediction("guess_right"), rows.weight("guess_right"))
     for loss, right, count in zip(*(column.tolist() for column in columns), strict=True):
         yield Outcome(None, loss, f"{count:.0f} masked tokens", f"{right * count:.0f} of them predicted")

@@ -15,7 +15,7 @@ from bertline.pipeline.core.arrow import pa, pq
 _BYTES_AT_ONCE = 64 << 20
 """Parts larger than this are sorted piece by piece."""
 _BATCHES_AT_ONCE = 256
-_MOST_PIECES = 256
+_MAX_PIECES = 256
 """Files that are open at once."""
 
 
@@ -30,7 +30,7 @@ def write_sorted(parts: Sequence[str], path: str, description: Description, at_o
     if not parts:
         return 0
     size = sum(os.path.getsize(part) for part in parts)
-    pieces = min(_MOST_PIECES, 1 + size // at_once)
+    pieces = min(_MAX_PIECES, 1 + size // at_once)
     dealt = [list(parts)] if pieces == 1 else _dealt(parts, pieces)
     with pa.ipc.open_file(parts[0]) as first, ExitStack() as stack:
         schema = description.on(first.schema)

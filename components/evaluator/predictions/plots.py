@@ -1,4 +1,4 @@
-"""Pictures of the evaluation examples: those that make sense for their task."""
+"""Plots of the evaluation examples: those that make sense for their task."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from matplotlib.figure import Figure
 
 from bertline.components.evaluator.predictions.curves import BINS, Curve, calibration, mean_curve, precision_recall, roc
 from bertline.components.evaluator.predictions.decisions import Examples, coverage_curve
-from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.evaluator.predictions.rows import EvaluationPredictions
 from bertline.components.evaluator.predictions.translation_plots import lengths_of_translations, scores_by_length
 from bertline.components.ingest.filters import count_words
-from bertline.components.reports.plots import MOST_POINTS, beside_diagonal, new_figure
+from bertline.components.reports.plots import MAX_POINTS, beside_diagonal, new_figure
 from bertline.models.tasks.base.task import get_task
 
-_MOST_LINES = 10
+_MAX_LINES = 10
 """Classes that have a line each; of more, the mean is drawn."""
 
 
-def pictures(rows: HeldOutRows) -> dict[str, Figure]:
+def draw_plots(rows: EvaluationPredictions) -> dict[str, Figure]:
     """By the names of their files."""
     plots = get_task(rows.description.task).evaluation.plots
     found = dict(plots(rows)) if plots else {}
@@ -28,14 +28,14 @@ def pictures(rows: HeldOutRows) -> dict[str, Figure]:
     return found
 
 
-def of_classes(rows: HeldOutRows) -> dict[str, Figure]:
+def of_classes(rows: EvaluationPredictions) -> dict[str, Figure]:
     """Of probabilities of classes, one of which is right, or any number of them."""
     labels, kept = rows.description.labels, rows.weight() > 0
-    shares, true = rows.prediction()[kept].astype(np.float64), rows.label()[kept]
+    probabilities, true = rows.prediction()[kept].astype(np.float64), rows.label()[kept]
     flags = true if true.ndim == 2 else np.eye(len(labels), dtype=int)[true]
     found = {
-        "roc.png": roc_curves(flags, shares, labels),
-        "precision_recall.png": precision_recall_curves(flags, shares, labels),
+        "roc.png": roc_curves(flags, probabilities, labels),
+        "precision_recall.png": precision_recall_curves(flags, probabilities, labels),
     }
     if examples := Examples.of(rows):
         is_calibrated = examples.decision.temperature != 1
@@ -46,18 +46,18 @@ def of_classes(rows: HeldOutRows) -> dict[str, Figure]:
     return found
 
 
-def of_numbers(rows: HeldOutRows) -> dict[str, Figure]:
+def of_numbers(rows: EvaluationPredictions) -> dict[str, Figure]:
     kept = rows.weight() > 0
     return {"predicted_and_true.png": predicted_and_true(rows.label()[kept], rows.prediction()[kept])}
 
 
-def of_translations(rows: HeldOutRows) -> dict[str, Figure]:
+def of_translations(rows: EvaluationPredictions) -> dict[str, Figure]:
     return {"scores_by_length.png": scores_by_length(rows), "lengths_of_translations.png": lengths_of_translations(rows)}
 
 
-def roc_curves(flags: np.ndarray, shares: np.ndarray, labels: Sequence[str]) -> Figure:
-    """Args: flags, shares: [rows, classes], whether a class is true of a row and how much it is taken for it."""
-    figure = _curves(flags, shares, labels, roc, "AUC")
+def roc_curves(flags: np.ndarray, probabilities: np.ndarray, labels: Sequence[str]) -> Figure:
+    """Args: flags, probabilities: [rows, classes], whether a class is true of a row and how much it is taken for it."""
+    figure = _curves(flags, probabilities, labels, roc, "AUC")
     axes = figure.axes[0]
     axes.plot([0, 1], [0, 1], color="tab:gray", linestyle=":", linewidth=1)  # chance
     axes.set_xlabel("false positive rate")
@@ -65,8 +65,8 @@ def roc_curves(flags: np.ndarray, shares: np.ndarray, labels: Sequence[str]) -> 
     return figure
 
 
-def precision_recall_curves(flags: np.ndarray, shares: np.ndarray, labels: Sequence[str]) -> Figure:
-    figure = _curves(flags, shares, labels, precision_recall, "AP")
+def precision_recall_curves(flags: np.ndarray, probabilities: np.ndarray, labels: Sequence[str]) -> Figure:
+    figure = _curves(flags, probabilities, labels, precision_recall, "AP")
     axes = figure.axes[0]
     axes.set_xlabel("recall")
     axes.set_ylabel("precision")
@@ -75,7 +75,7 @@ def precision_recall_curves(flags: np.ndarray, shares: np.ndarray, labels: Seque
 
 def _curves(
     flags: np.ndarray,
-    shares: np.ndarray,
+    probabilities: np.ndarray,
     labels: Sequence[str],
     curve: Callable[[np.ndarray, np.ndarray], Curve],
     area: str,
@@ -85,14 +85,14 @@ def _curves(
     true = flags > 0
     # A class that all rows have, or none, has no curve.
     found = {
-        name: curve(true[:, at], shares[:, at])
+        name: curve(true[:, at], probabilities[:, at])
         for at, name in enumerate(labels)
         if true[:, at].any() and not true[:, at].all()
     }
-    if len(found) > _MOST_LINES:
+    if len(found) > _MAX_LINES:
         found = {f"mean of {len(found)} classes": mean_curve(list(found.values()))}
     for name, line in found.items():
-        points = np.unique(np.linspace(0, len(line.x) - 1, min(len(line.x), MOST_POINTS)).astype(int))
+        points = np.unique(np.linspace(0, len(line.x) - 1, min(len(line.x), MAX_POINTS)).astype(int))
         axes.plot(line.x[points], line.y[points], label=f"{area} {line.area:.3f}  {_as_text(name)}")
     axes.set_xlim(-0.01, 1.01)
     axes.set_ylim(-0.01, 1.01)
@@ -107,13 +107,15 @@ def _as_text(name: str) -> str:
     return name.replace("$", r"\$")
 
 
-def reliability(shares: np.ndarray, right: np.ndarray, before: tuple[np.ndarray, np.ndarray] | None = None) -> Figure:
-    """How often answers of each share are right; on the diagonal, a share means what it says.
+def reliability(
+    probabilities: np.ndarray, right: np.ndarray, before: tuple[np.ndarray, np.ndarray] | None = None
+) -> Figure:
+    """How often answers of each probability are right; on the diagonal, a probability means what it says.
 
     Args:
       before: the same before calibration.
     """
-    found = calibration(shares, right)
+    found = calibration(probabilities, right)
     figure = new_figure(5.5, 6)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
     middles = (np.arange(BINS) + 0.5) / BINS
@@ -147,7 +149,7 @@ def coverage_precision(curve: Sequence[tuple[float, float]]) -> Figure:
     return figure
 
 
-def lengths(rows: HeldOutRows) -> Figure:
+def lengths(rows: EvaluationPredictions) -> Figure:
     """Words of each text; of several choices, of each."""
     figure = new_figure(7, 4)
     axes = figure.add_subplot()

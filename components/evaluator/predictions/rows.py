@@ -1,4 +1,4 @@
-"""Every held-out row with the model's answer, as the Evaluator leaves it beside its verdict.
+"""Every evaluation example with the model's answer, as the Evaluator leaves it beside its verdict.
 
 The file says itself what its columns mean and which metrics follow from them: whoever reads it needs neither the model, nor
 TensorFlow, nor the task's module, which imports it. What follows from the rows is in `scores.py` and `outcomes.py`,
@@ -133,14 +133,14 @@ def row_ids(values: Mapping[str, Sequence[Any]], raw: Mapping[str, Raw], count: 
 
 
 @dataclass(frozen=True)
-class HeldOutRows:
-    """The rows, sorted by their ids. Two runs over the same held-out rows share the ids."""
+class EvaluationPredictions:
+    """The rows, sorted by their ids. Two runs over the same evaluation examples share the ids."""
 
     table: pa.Table
     description: Description
 
     @classmethod
-    def read(cls, path: str | Path) -> HeldOutRows:
+    def read(cls, path: str | Path) -> EvaluationPredictions:
         """Args: path: of the file, or of the folder of the evaluation that it is in."""
         path = Path(path)
         path = path / FILE_NAME if path.is_dir() else path
@@ -199,20 +199,20 @@ class HeldOutRows:
             return flat.reshape(len(lengths), lengths[0])
         return np.split(flat, np.cumsum(lengths)[:-1]) if len(lengths) else []
 
-    def first(self, count: int) -> HeldOutRows:
+    def first(self, count: int) -> EvaluationPredictions:
         """Some rows, in no order that means anything; without the arrays of Arrow that import pandas."""
-        return HeldOutRows(self.table.slice(0, count), self.description)
+        return EvaluationPredictions(self.table.slice(0, count), self.description)
 
-    def deciding(self, decision: Decision) -> HeldOutRows:
+    def deciding(self, decision: Decision) -> EvaluationPredictions:
         """The same probabilities, decided in another way."""
-        return HeldOutRows(self.table, replace(self.description, decision=decision))
+        return EvaluationPredictions(self.table, replace(self.description, decision=decision))
 
-    def take(self, rows: Sequence[int] | np.ndarray) -> HeldOutRows:
+    def take(self, rows: Sequence[int] | np.ndarray) -> EvaluationPredictions:
         """Some rows, by their places."""
-        return HeldOutRows(self.table.take(pa.array(rows, pa.int64())), self.description)
+        return EvaluationPredictions(self.table.take(pa.array(rows, pa.int64())), self.description)
 
 
-def shared(one: HeldOutRows, other: HeldOutRows) -> tuple[HeldOutRows, HeldOutRows]:
+def shared(one: EvaluationPredictions, other: EvaluationPredictions) -> tuple[EvaluationPredictions, EvaluationPredictions]:
     """Both, restricted to the rows that both have, in one order."""
     if one.ids == other.ids:
         return one, other

@@ -1,4 +1,4 @@
-"""The metrics of a task from its held-out rows, and how far they would move with other rows.
+"""The metrics of a task from its evaluation examples, and how far they would move with other rows.
 
 What each row adds to a metric is worked out once. A draw of the bootstrap then only says how often each row counts: sums of
 the rows, weighted by that, give its scores in the time of a matrix product.
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bertline.components.evaluator.predictions.rows import HeldOutRows, shared
+from bertline.components.evaluator.predictions.rows import EvaluationPredictions, shared
 from bertline.models.decisions.decision import Decision
 from bertline.models.metrics.accumulators import families, family_of
 from bertline.models.metrics.retrieval import ranks
@@ -20,7 +20,7 @@ from bertline.pipeline.core.errors import BertlineError
 
 LEVEL = 0.95
 """Of intervals that are shown."""
-_MOST_DRAWS, _FEWEST_DRAWS = 1000, 200
+_MAX_DRAWS, _MIN_DRAWS = 1000, 200
 _ROWS_TO_DRAW = 20_000_000  # in all draws together: many rows need fewer draws to be sure, and somebody waits
 
 Sum = Callable[[np.ndarray], Any]
@@ -44,7 +44,7 @@ class Spread(NamedTuple):
     """The other less the one, of the same rows in every draw: an interval without 0 says that they differ."""
 
 
-def scores(rows: HeldOutRows, chosen: Sequence[int] | np.ndarray | None = None) -> dict[str, float]:
+def scores(rows: EvaluationPredictions, chosen: Sequence[int] | np.ndarray | None = None) -> dict[str, float]:
     """Every metric of the task, as the Evaluator measures it, by its name in the config.
 
     Args:
@@ -57,11 +57,16 @@ def scores(rows: HeldOutRows, chosen: Sequence[int] | np.ndarray | None = None) 
 
 def enough_draws(rows: int) -> int:
     """How often so many rows are to be drawn for an interval that is shown."""
-    return max(_FEWEST_DRAWS, min(_MOST_DRAWS, _ROWS_TO_DRAW // max(1, rows)))
+    return max(_MIN_DRAWS, min(_MAX_DRAWS, _ROWS_TO_DRAW // max(1, rows)))
 
 
 def bootstrap(
-    one: HeldOutRows, other: HeldOutRows | None = None, *, draws: int = 1000, seed: int = 0, level: float = LEVEL
+    one: EvaluationPredictions,
+    other: EvaluationPredictions | None = None,
+    *,
+    draws: int = 1000,
+    seed: int = 0,
+    level: float = LEVEL,
 ) -> dict[str, Spread]:
     """Percentile intervals of every metric that both have, by drawing as many rows as there are, with repetition.
 
@@ -100,12 +105,12 @@ def bootstrap(
     return spreads
 
 
-def confusion(rows: HeldOutRows, output: str = "") -> np.ndarray:
+def confusion(rows: EvaluationPredictions, output: str = "") -> np.ndarray:
     """[classes, classes]: rows of each true class by the one that is answered."""
     return _sum(rows, output, "confusion")(np.ones(len(rows), np.int64)).astype(int)
 
 
-def scorer(rows: HeldOutRows) -> Callable[[np.ndarray], dict[str, float]]:
+def scorer(rows: EvaluationPredictions) -> Callable[[np.ndarray], dict[str, float]]:
     """(how often each row counts) -> every metric of the task."""
     metrics, of_model = rows.description.metrics, families(rows.description.decision)
     sums: dict[tuple[str, str], Sum] = {}
@@ -129,7 +134,7 @@ def scorer(rows: HeldOutRows) -> Callable[[np.ndarray], dict[str, float]]:
     return score
 
 
-def _sum(rows: HeldOutRows, output: str, of: str) -> Sum:
+def _sum(rows: EvaluationPredictions, output: str, of: str) -> Sum:
     weights = rows.weight(output)
     if of in _MEANS:
         return _mean(_MEANS[of](rows.label(output), rows.prediction(output), rows.description.decision), weights)
@@ -165,9 +170,9 @@ _MEANS: Mapping[str, Callable[[np.ndarray, np.ndarray, Decision], np.ndarray]] =
 }
 
 
-def _confusion(label: np.ndarray, shares: np.ndarray, labels: Sequence[str], decision: Decision) -> Sum:
+def _confusion(label: np.ndarray, probabilities: np.ndarray, labels: Sequence[str], decision: Decision) -> Sum:
     size = len(labels)
-    cells = label.astype(np.int64) * size + decision.classes(shares) if len(label) else np.zeros(0, np.int64)
+    cells = label.astype(np.int64) * size + decision.classes(probabilities) if len(label) else np.zeros(0, np.int64)
     return lambda counts: np.bincount(cells, counts, size * size).reshape(size, size)
 
 

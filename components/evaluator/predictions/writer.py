@@ -1,4 +1,4 @@
-"""How the Evaluator keeps the held-out rows: a branch of TFMA's own pipeline, so that no row is read or asked twice.
+"""How the Evaluator keeps the evaluation examples: a branch of TFMA's own pipeline, so that no row is read or asked twice.
 
 Batches are written to part files as they come, and put into one file, sorted by id, after the last: what is held in memory
 does not grow with the number of rows.
@@ -35,7 +35,7 @@ from bertline.models.tasks.base.task import Raw, Task, raw_features
 from bertline.pipeline.config import CHOICES
 from bertline.pipeline.core.arrow import pa
 
-MOST_CHARACTERS = 2000
+MAX_CHARACTERS = 2000
 """What is kept of a text: enough to see a mistake."""
 _PARTS = "rows-parts"
 
@@ -132,7 +132,7 @@ def record_batch(
     values = {name: _lists(features.get(name), count) for name in raw}
     columns: dict[str, pa.Array] = {ID: pa.array(row_ids(values, raw, count), pa.string())}
     for key in description.text_keys:
-        texts = [[as_text(value)[:MOST_CHARACTERS] for value in row] for row in values[key]]
+        texts = [[as_text(value)[:MAX_CHARACTERS] for value in row] for row in values[key]]
         if key == CHOICES:
             columns[key] = pa.array(texts, pa.list_(pa.large_string()))
         else:

@@ -20,7 +20,7 @@ DOCUMENT = "-DOCSTART-"
 MISSING_TAG = "word without a tag"
 NO_TAG = "not a tag"
 SEGMENTS = "word without a segment number"
-_LEAST, _MOST = 2, 4
+_LEAST, _LIMIT = 2, 4
 _NUMBERED = re.compile(r"(.+?)\d+")
 
 
@@ -32,7 +32,7 @@ class _Line(NamedTuple):
     @property
     def is_token(self) -> bool:
         """Whether the line can be nothing but a word with its tag."""
-        return _LEAST <= len(self.cells) <= _MOST and bool(self.cells[0]) and tag_schemes.parse(self.cells[-1]) is not None
+        return _LEAST <= len(self.cells) <= _LIMIT and bool(self.cells[0]) and tag_schemes.parse(self.cells[-1]) is not None
 
 
 def columns(path: str, data: DataConfig) -> list[str]:
@@ -136,6 +136,6 @@ def _width(path: str, data: DataConfig) -> int:
     if first is None:
         raise BertlineError(f"{path}: there is no word in the file; a line is a word and, in its last column, a tag.")
     raise BertlineError(
-        f"{path}:{first.number}: no line of the file is a word and a tag in {_LEAST} to {_MOST} columns, nor is this one:"
+        f"{path}:{first.number}: no line of the file is a word and a tag in {_LEAST} to {_LIMIT} columns, nor is this one:"
         f" {first.text[:80]!r}; a tag is O, or a letter and a type, as B-PER. Is it a CoNLL file?"
     )

@@ -14,7 +14,7 @@ from bertline.models.responses.base import plain
 from bertline.models.tasks.base.task import kind_for
 from bertline.pipeline.config import Config
 from bertline.pipeline.core.storage import AnyPath, is_remote
-from bertline.serving.contract import folder_bytes, read_card
+from bertline.serving.contract import folder_bytes, read_metadata
 
 
 def candidate(config: Config, folder: str | Path) -> Operation:
@@ -25,10 +25,10 @@ def candidate(config: Config, folder: str | Path) -> Operation:
 
 def facts(folder: str | Path) -> dict[str, Any]:
     """How large a model is: its parameters, what shapes it, and the bytes of its folder; for people who compare runs."""
-    card = read_card(folder)
-    described = card.get("model", {})
+    metadata = read_metadata(folder)
+    described = metadata.get("model", {})
     return {
-        "kind": card.get("kind", ENCODER),
+        "kind": metadata.get("kind", ENCODER),
         "parameters": described.get("parameters"),
         "sizes": described.get("size", {}),
         "bytes": folder_bytes(folder),
@@ -37,19 +37,19 @@ def facts(folder: str | Path) -> dict[str, Any]:
 
 def champion(name: str, pushed: Pushed) -> Operation:
     """The version that servers load."""
-    digest = pushed.card.get("digest") or model_digest(pushed.path)
+    digest = pushed.metadata.get("digest") or model_digest(pushed.path)
     return {**_described(name, pushed.path, digest, (CHAMPION,)), "version": pushed.version}
 
 
 def _described(name: str, folder: AnyPath, digest: str, aliases: Sequence[str]) -> Operation:
-    card = read_card(folder)
+    metadata = read_metadata(folder)
     return {
         "name": name,
         "digest": digest,
         "path": str(folder if is_remote(folder) else folder.absolute()),
-        "task": card.get("task", "unknown"),
-        "kind": card.get("kind", ENCODER),
-        "inputs": card.get("text_keys", ["text"]),
+        "task": metadata.get("task", "unknown"),
+        "kind": metadata.get("kind", ENCODER),
+        "inputs": metadata.get("text_keys", ["text"]),
         "aliases": list(aliases),
     }
 
@@ -63,5 +63,5 @@ def _sample(folder: Path) -> dict[str, Any]:
         return {}
     sample = samples[len(samples) // 2]
     asked, given = ({key: value[0] for key, value in part.items()} for part in (sample.inputs, sample.outputs))
-    kind = kind_for(read_card(folder)["task"])
+    kind = kind_for(read_metadata(folder)["task"])
     return {"example": plain(asked), "answer": (kind.plain if kind else plain)(given)}

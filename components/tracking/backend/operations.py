@@ -269,7 +269,7 @@ class Store:
         self._set_tags(run_id, tags)
 
     def _log_steps(self, entry: Entry, operation: Operation, state: State) -> None:
-        """The steps along the time: as a picture, and as spans of a trace, which MLflow draws by itself."""
+        """The steps along the time: as a plot, and as spans of a trace, which MLflow draws by itself."""
         key = entry.head["key"]
         if not operation["steps"]:
             return

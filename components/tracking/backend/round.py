@@ -20,8 +20,8 @@ from bertline.components.tracking.journal import KILLED, Journal, Operation, Sta
 from bertline.pipeline.config import without_password
 
 _LONGEST_PAUSE = 10.0
-_MOST_METRICS = 1000  # that MLflow takes at once
-_MOST_REFUSED = 20
+_MAX_METRICS = 1000  # that MLflow takes at once
+_MAX_REFUSED = 20
 
 Progress = Callable[[Journal, State], None]
 
@@ -79,7 +79,7 @@ class Round:
         self._open_younger(journal)
 
     def _open_younger(self, journal: Journal) -> None:
-        """Makes runs known that have begun meanwhile: a study wants their ids, and not to wait for older runs' pictures."""
+        """Makes runs known that have begun meanwhile: a study wants their ids, and not to wait for older runs' plots."""
         uri, experiment = (journal.head.get(name) for name in ("uri", "experiment"))
         for other in journals(self._spool):
             head = other.head
@@ -136,7 +136,7 @@ def _applied(store: Store, entry: Entry, operations: list[Operation], state: Sta
             return state
         logging.exception("refused: %s", what)
         sentence = f"{what}: {next(iter(str(error).splitlines()), type(error).__name__)}"
-        return replace(state, refused=[*state.refused, without_secrets(sentence)[:300]][:_MOST_REFUSED])
+        return replace(state, refused=[*state.refused, without_secrets(sentence)[:300]][:_MAX_REFUSED])
 
 
 def _gathered(journal: Journal, begin: int) -> Iterator[tuple[list[Operation], int]]:
@@ -147,7 +147,7 @@ def _gathered(journal: Journal, begin: int) -> Iterator[tuple[list[Operation], i
         if operation["do"] == "metrics":
             metrics.append(operation)
             count, end = count + len(operation["metrics"]), after
-            if count >= _MOST_METRICS - 100:
+            if count >= _MAX_METRICS - 100:
                 yield metrics, end
                 metrics, count = [], 0
             continue
@@ -174,6 +174,6 @@ def _clear(journal: Journal) -> None:
     """What is over and sent is not kept; what was killed may go on."""
     last = journal.last
     over = last["do"] == "abandon" or (last["do"] == "end" and last["status"] != KILLED)
-    if over and journal.own():  # the line reads the state until it lets go
+    if over and journal.own():  # the pipeline reads the state until it lets go
         journal.remove()
         journal.release()

@@ -28,7 +28,7 @@ from bertline.components.tracking.process import LOG
 
 _LOCK = ".sender-lock"
 _EVERY_SECONDS = 1.0  # metrics of so long a time travel together
-_LAST_SECONDS = 20.0  # to send what is left when the line is over or was killed
+_LAST_SECONDS = 20.0  # to send what is left when the pipeline is over or was killed
 
 
 class Turn:

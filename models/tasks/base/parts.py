@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from bertline.models.decisions.decision import Decision
-from bertline.models.responses.base import Kind
+from bertline.models.responses.base import ResponseSpec
 from bertline.models.tasks.base.later import Part
 from bertline.pipeline.config import TEXT_KEYS, DecisionConfig, PretrainingConfig, TranslationConfig
 
@@ -50,7 +50,7 @@ class Context:
     """What the functions of a task need besides tensors."""
 
     text: Any
-    """The TextEncoder of the line."""
+    """The TextEncoder of the pipeline."""
     labels: tuple[str, ...]
     """The classes, in the order of their ids."""
     pretraining: PretrainingConfig = field(default_factory=PretrainingConfig)
@@ -242,7 +242,7 @@ class Signature(Part):
     """(model, {"text": [batch], and the numbers}) -> the outputs."""
     numbers: Mapping[str, str] = field(default_factory=dict)
     """Further inputs, one number an example: name -> type."""
-    response: Kind[Any] | None = None
+    response: ResponseSpec[Any] | None = None
     """What its outputs mean to a caller; none where only its tensors are handed on."""
 
 
@@ -252,7 +252,7 @@ class Serving(Part):
 
     signature: Callable[[Any, Mapping[str, Any], Context], Tensors]
     """(outputs, batch) -> the outputs of the served signature."""
-    response: Kind[Any] | None = None
+    response: ResponseSpec[Any] | None = None
     """What these outputs mean, in the user's terms; without, they are handed on as tensors under their names."""
     predict: Callable[[Any, Mapping[str, Any], Context], Any] = staticmethod(_one_pass)
     """(model, batch) -> the outputs that a caller or the Evaluator is answered from, where that takes more than the model's

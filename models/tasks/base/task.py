@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bertline.models.metrics import extra as extra_metrics
 from bertline.models.metrics.accumulators import family_of
-from bertline.models.responses.base import Kind
+from bertline.models.responses.base import ResponseSpec
 from bertline.models.tasks.base.later import Part, changed
 from bertline.models.tasks.base.parts import (
     LABELS,
@@ -205,7 +205,7 @@ def _with_extra_metrics(task: Task) -> Task:
     return changed(task, evaluation=changed(given, metrics={**given.metrics, **extra})) if extra else task
 
 
-def kind_for(task: str, signature: str | None = None) -> Kind[Any] | None:
+def kind_for(task: str, signature: str | None = None) -> ResponseSpec[Any] | None:
     """How the answers of a task are read, or those of one of its models' further signatures, by their names.
 
     >>> kind_for("tagging") is TAGGED, kind_for("matching", "embed") is EMBEDDED, kind_for("tagging", "other")
@@ -219,7 +219,7 @@ def kind_for(task: str, signature: str | None = None) -> Kind[Any] | None:
     return serving.signatures[signature].response if signature in serving.signatures else None
 
 
-def tasks_with(response: Kind[Any]) -> list[str]:
+def tasks_with(response: ResponseSpec[Any]) -> list[str]:
     """The tasks whose served models answer so.
 
     >>> tasks_with(SIMILAR)

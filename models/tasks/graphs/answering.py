@@ -1,9 +1,9 @@
 """Questions about a text, answered by a span of it or not at all, as in SQuAD 1.1 and 2.0.
 
 A long text is read in overlapping windows, each after the question. A window is a row to learn from; in evaluation and
-serving all windows of a row run in one batch, and the best span of all of them is the answer. Where the held-out rows have
-questions that their text does not answer, the margin from which no answer is given is tuned on them after the training,
-and becomes a part of the exported graph.
+serving all windows of a row run in one batch, and the best span of all of them is the answer. Where the evaluation examples
+have questions that their text does not answer, the margin from which no answer is given is tuned on them after the
+training, and becomes a part of the exported graph.
 """
 
 from __future__ import annotations
@@ -139,17 +139,17 @@ def answer(outputs: Tensors, batch: Mapping[str, tf.Tensor], context: Context) -
     if THRESHOLD in context.tuned:
         is_none |= margin > context.tuned[THRESHOLD]
         ranked = with_none(found)
-    shares = tf.where(ranked.scores > NEVER / 2, tf.nn.softmax(ranked.scores), 0.0)
+    probabilities = tf.where(ranked.scores > NEVER / 2, tf.nn.softmax(ranked.scores), 0.0)
     # Best first, so the answer is the first text that is not empty; no answer, where it is ranked, the empty one.
     is_given = (ranked.texts == tf.where(is_none, "", found.texts[:, 0])[:, tf.newaxis]) & (ranked.scores > NEVER / 2)
     return {
         "answer": tf.where(is_none, "", found.texts[:, 0]),
         "start": tf.where(is_none, 0, found.starts[:, 0]),
         "end": tf.where(is_none, 0, found.ends[:, 0]),
-        "score": tf.reduce_sum(tf.where(is_given, shares, 0.0), axis=1),
+        "score": tf.reduce_sum(tf.where(is_given, probabilities, 0.0), axis=1),
         "margin": margin,
         "n_best": ranked.texts,
-        "n_best_scores": shares,
+        "n_best_scores": probabilities,
         "n_best_starts": ranked.starts,
         "n_best_ends": ranked.ends,
     }

@@ -32,7 +32,7 @@ def spread_loss(logits: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
     return tf.reduce_logsumexp(logits, axis=-1) - tf.reduce_mean(logits, axis=-1)
 
 
-def weigh(batch: Tensors, weights: tf.Tensor) -> Tensors:
+def apply_class_weights(batch: Tensors, weights: tf.Tensor) -> Tensors:
     """Each row by its class."""
     return {**batch, "weight": batch["weight"] * tf.gather(weights, tf.maximum(batch["label_id"], 0))}
 

@@ -1,7 +1,7 @@
 """Which text belongs to which, by vectors that each has for itself: learned from pairs that belong together.
 
 Every other second text of a batch is taken for one that does not belong (in-batch negatives), unless it is the same text.
-The evaluator looks for each first text's own among the second texts of all held-out rows.
+The evaluator looks for each first text's own among the second texts of all evaluation examples.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def _mean(losses: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
     return tf.reduce_mean(losses * batch["flag_weights"] if "flag_weights" in batch else losses, axis=1)
 
 
-def weigh(batch: Tensors, weights: tf.Tensor) -> Tensors:
+def apply_class_weights(batch: Tensors, weights: tf.Tensor) -> Tensors:
     """A class that a row has by its weight; that a row has it not weighs 1."""
     return {**batch, "flag_weights": tf.where(batch["label_flags"] > 0, weights, 1.0)}
 
@@ -49,9 +49,9 @@ def answer(logits: tf.Tensor, batch: Mapping[str, tf.Tensor], context: Context) 
     """`labels` are those above the threshold, the likeliest first, and empty ones after them."""
     names = tf.constant(list(context.labels))
     probabilities = tf.nn.sigmoid(calibrated(logits, context))
-    shares, order = tf.math.top_k(probabilities, len(context.labels))
+    ranked, order = tf.math.top_k(probabilities, len(context.labels))
     return {
-        "labels": tf.where(shares > threshold_of(context), tf.gather(names, order), ""),
+        "labels": tf.where(ranked > threshold_of(context), tf.gather(names, order), ""),
         "probabilities": probabilities,
         # Every output has the batch as its first dimension: TensorFlow Serving splits batches along it.
         "classes": tf.tile(names[tf.newaxis], [tf.shape(logits)[0], 1]),

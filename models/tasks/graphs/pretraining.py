@@ -1,4 +1,4 @@
-"""BERT's own task: guess masked tokens, and whether the second half of an example follows the first."""
+"""BERT's own task: predict masked tokens, and whether the second half of an example follows the first."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def masking_rules(text: Any, settings: PretrainingConfig) -> MaskingRules:
         mask_id=text.mask_id,
         vocab_size=text.vocab_size,
         special_ids=(text.pad_id, text.cls_id, text.sep_id),
-        continues=np.asarray([piece.startswith(CONTINUATION) for piece in text.vocab]),
-        share=settings.mask_probability,
-        most=settings.max_predictions_per_seq or max(1, round(settings.mask_probability * text.seq_len)),
+        continues=np.asarray([token.startswith(CONTINUATION) for token in text.vocab]),
+        probability=settings.mask_probability,
+        max_predictions=settings.max_predictions_per_seq or max(1, round(settings.mask_probability * text.seq_len)),
         units=settings.masking,
     )
 
@@ -69,7 +69,7 @@ def request(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
 def prepare(context: Context, training: bool) -> Callable[[Tensors, Any], Tensors]:
     """Masks a batch: anew in training, unless the config wants the stored masks; by the stored ones otherwise."""
     if not training or context.pretraining.static_masking:
-        return lambda batch, seed: _with_shares(with_stored_masks(_with_texts(batch)))
+        return lambda batch, seed: _with_fractions(with_stored_masks(_with_texts(batch)))
     rules = masking_rules(context.text, context.pretraining)
 
     def draw(ids: np.ndarray, begins: np.ndarray, lengths: np.ndarray, seed: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -83,7 +83,7 @@ def prepare(context: Context, training: bool) -> Callable[[Tensors, Any], Tensor
         masked, *found = tf.numpy_function(draw, given, kinds, stateful=False)
         names = ("masked_positions", "masked_labels", "masked_positions_mask")
         drawn = {name: tf.ensure_shape(x, [ids.shape[0], None]) for name, x in zip(names, found, strict=True)}
-        return _with_shares({**batch, "token_ids": tf.ensure_shape(masked, ids.shape), **drawn})
+        return _with_fractions({**batch, "token_ids": tf.ensure_shape(masked, ids.shape), **drawn})
 
     return mask
 
@@ -113,24 +113,25 @@ def with_stored_masks(batch: Mapping[str, Any]) -> Tensors:
     return {**batch, "token_ids": masked, "masked_labels": tf.gather(ids, places, batch_dims=1)}
 
 
-def _with_shares(batch: Tensors) -> Tensors:
-    """What each guess and each text counts, so that the mean over the rows' losses is the mean over guesses and texts."""
+def _with_fractions(batch: Tensors) -> Tensors:
+    """What each prediction and each text counts, so that the mean over the rows' losses is the mean over predictions and
+    texts."""
     used = tf.cast(batch["weight"] > 0, tf.float32)[:, tf.newaxis]
 
-    def shares(real: tf.Tensor) -> tf.Tensor:
+    def fractions(real: tf.Tensor) -> tf.Tensor:
         counted = tf.cast(real, tf.float32) * used
         return counted * tf.reduce_sum(used) / (tf.reduce_sum(counted) + 1e-5)
 
     return {
         **batch,
-        "masked_share": shares(batch["masked_positions_mask"]),
-        "text_share": shares(batch["firsts_mask"]),
+        "masked_share": fractions(batch["masked_positions_mask"]),
+        "text_share": fractions(batch["firsts_mask"]),
     }
 
 
 @keras.saving.register_keras_serializable("bertline")
 class Pretrainer(keras.Model):
-    """The encoder with both heads; the guesses go through the token embedding once more, with a bias of their own."""
+    """The encoder with both heads; the predictions go through the token embedding once more, with a bias of their own."""
 
     def __init__(self, encoder: Encoder, next_sentence: bool, seed: int) -> None:
         super().__init__(name="pretrainer")
@@ -162,8 +163,8 @@ class Pretrainer(keras.Model):
         # Flat, as one matrix product: of a batch of them TensorFlow would sum up a table's gradient for every example.
         states = self.norm(self.transform(tf.reshape(asked, [-1, self.encoder.size.hidden])))
         table = tf.convert_to_tensor(self.encoder.embeddings.token.embeddings)
-        guesses = tf.matmul(states, table, transpose_b=True) + self.bias
-        outputs = {"guesses": tf.reshape(guesses, [*tf.unstack(tf.shape(asked)[:2]), self.encoder.size.vocab_size])}
+        logits = tf.matmul(states, table, transpose_b=True) + self.bias
+        outputs = {"guesses": tf.reshape(logits, [*tf.unstack(tf.shape(asked)[:2]), self.encoder.size.vocab_size])}
         if self.follows is not None:  # [batch, texts, 2]
             starts = tf.gather(sequence, batch["firsts"], batch_dims=1) if "firsts" in batch else sequence[:, :1]
             pooled = self.encoder.pool(tf.reshape(starts, [-1, 1, self.encoder.size.hidden]))
@@ -171,22 +172,22 @@ class Pretrainer(keras.Model):
         return outputs
 
 
-def guess_losses(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:  # [batch, masked]
-    labels, guesses = batch["masked_labels"], outputs["guesses"]
-    losses = cross_entropy(tf.reshape(guesses, [-1, guesses.shape[-1]]), tf.reshape(labels, [-1]))
+def masked_token_losses(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:  # [batch, masked]
+    labels, logits = batch["masked_labels"], outputs["guesses"]
+    losses = cross_entropy(tf.reshape(logits, [-1, logits.shape[-1]]), tf.reshape(labels, [-1]))
     return tf.reshape(losses, tf.shape(labels))
 
 
-def guesses_right(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:  # [batch, masked] of 0 and 1
-    guesses = outputs["guesses"]
+def masked_tokens_right(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:  # [batch, masked] of 0 and 1
+    logits = outputs["guesses"]
     # The largest score is known from the loss already; finding its place would be one more pass over the vocabulary.
-    of_label = tf.gather(guesses, batch["masked_labels"], batch_dims=2)
-    return tf.cast(of_label >= tf.reduce_max(guesses, axis=-1), tf.float32)
+    of_label = tf.gather(logits, batch["masked_labels"], batch_dims=2)
+    return tf.cast(of_label >= tf.reduce_max(logits, axis=-1), tf.float32)
 
 
 def loss(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    guessed = guess_losses(outputs, batch)
-    total = tf.reduce_sum(batch["masked_share"] * guessed, axis=1)
+    token_losses = masked_token_losses(outputs, batch)
+    total = tf.reduce_sum(batch["masked_share"] * token_losses, axis=1)
     if "follows" in outputs:
         followed = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["label_id"], outputs["follows"])
         total += tf.reduce_sum(batch["text_share"] * followed, axis=1)
@@ -194,21 +195,21 @@ def loss(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
 
 
 def correct(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    return tf.reduce_sum(batch["masked_share"] * guesses_right(outputs, batch), axis=1)
+    return tf.reduce_sum(batch["masked_share"] * masked_tokens_right(outputs, batch), axis=1)
 
 
 def answer(outputs: Tensors, batch: Mapping[str, tf.Tensor], context: Context) -> Tensors:
-    """For each [MASK] of a text, the likeliest pieces; a text with fewer of them than another has empty ones after them."""
-    shares, ids = tf.math.top_k(tf.nn.softmax(outputs["guesses"]), min(_SHOWN, context.text.vocab_size))
+    """For each [MASK] of a text, the likeliest tokens; a text with fewer of them than another has empty ones after them."""
+    probabilities, ids = tf.math.top_k(tf.nn.softmax(outputs["guesses"]), min(_SHOWN, context.text.vocab_size))
     real = batch["masked_positions_mask"][:, :, tf.newaxis]
     return {
         "fillings": tf.where(real, tf.gather(context.text.vocab, ids), ""),
-        "probabilities": tf.where(real, shares, 0.0),
+        "probabilities": tf.where(real, probabilities, 0.0),
     }
 
 
 def as_asked(text: bytes) -> bytes:
-    """The begin of a document, with one word to guess."""
+    """The begin of a document, with one word to predict."""
     words = text.split()[:_ASKED_WORDS]
     if words:
         words[len(words) // 2] = MASK.encode()
@@ -216,18 +217,18 @@ def as_asked(text: bytes) -> bytes:
 
 
 def measure(outputs: Tensors, batch: Mapping[str, tf.Tensor], context: Context) -> Tensors:
-    """Means over the guesses of each example; the evaluator weighs them by how many there are."""
+    """Means over the predictions of each example; the evaluator weighs them by how many there are."""
     real = tf.cast(batch["masked_positions_mask"], tf.float32)
     count = tf.maximum(tf.reduce_sum(real, axis=1), 1.0)
-    guessed = guess_losses(outputs, batch)
+    token_losses = masked_token_losses(outputs, batch)
     found = {
-        "guess_loss": tf.reduce_sum(real * guessed, axis=1) / count,
-        "guess_right": tf.reduce_sum(real * guesses_right(outputs, batch), axis=1) / count,
+        "guess_loss": tf.reduce_sum(real * token_losses, axis=1) / count,
+        "guess_right": tf.reduce_sum(real * masked_tokens_right(outputs, batch), axis=1) / count,
     }
-    follows = outputs.get("follows")
+    next_sentence = outputs.get("follows")
     # A model without this head knows nothing of it: even shares.
-    shares = tf.fill([tf.shape(count)[0], 2], 0.5) if follows is None else tf.nn.softmax(follows[:, 0])
-    return {**found, "follows": shares}
+    probabilities = tf.fill([tf.shape(count)[0], 2], 0.5) if next_sentence is None else tf.nn.softmax(next_sentence[:, 0])
+    return {**found, "follows": probabilities}
 
 
 def targets(features: Mapping[str, Any]) -> Tensors:

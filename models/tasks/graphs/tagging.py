@@ -1,6 +1,6 @@
 """A tag for each word: names of persons, places, products, and whatever else the tags of a corpus tell apart.
 
-Each word is tagged at its first piece. A text that is longer than the encoder is read in overlapping windows, and each word
+Each word is tagged at its first token. A text that is longer than the encoder is read in overlapping windows, and each word
 is tagged by the window that shows the most of what stands around it.
 """
 
@@ -30,14 +30,14 @@ def features(columns: Mapping[str, Any], context: Context) -> Tensors:
     """The words as Ingest wrote them, with a space between."""
     words = tf.strings.split(columns["text"], " ")
     tokens = context.text.word_tokens(words)
-    return {**_first_pieces(tokens), "word_tags": tag_ids(columns["label"], context.labels)}
+    return {**_first_tokens(tokens), "word_tags": tag_ids(columns["label"], context.labels)}
 
 
 def request(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
     """A caller's text, split as the tokenizer does: at white space, punctuation and Chinese characters."""
     text = columns["text"]
     tokens = context.text.tokens(text)
-    found = {**_first_pieces(tokens), "text": text, **(places_of(tokens) if context.places else {})}
+    found = {**_first_tokens(tokens), "text": text, **(places_of(tokens) if context.places else {})}
     begins, ends = _first_of_words(tokens["word_ids"]), _last_of_words(tokens["word_ids"])
     for unit in ("bytes", "chars"):
         found[f"word_start_{unit}"] = tf.ragged.boolean_mask(tokens[f"start_{unit}"], begins)
@@ -45,8 +45,8 @@ def request(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
     return found
 
 
-def _first_pieces(tokens: Mapping[str, tf.RaggedTensor]) -> Tensors:
-    """The ids of the tokens, and the number of each word at its first piece; -1 at the others."""
+def _first_tokens(tokens: Mapping[str, tf.RaggedTensor]) -> Tensors:
+    """The ids of the tokens, and the number of each word at its first token; -1 at the others."""
     word_ids = tokens["word_ids"]
     first = _first_of_words(word_ids).flat_values
     return {
@@ -86,7 +86,7 @@ def expand(features: Tensors, context: Context, training: bool) -> Tensors:
     """The texts in windows.
 
     Returns:
-      What is not of tokens as it was, and of each window: `token_ids`, `word_positions` of its words' first pieces,
+      What is not of tokens as it was, and of each window: `token_ids`, `word_positions` of its words' first tokens,
       `word_ids` of those, `word_chosen` (whether, of all windows that show a word, it is the one that tags it), `tag_ids`,
       and `window_rows`, the text that it is of.
     """
@@ -129,7 +129,7 @@ def prepare(context: Context, training: bool) -> Callable[[Tensors, Any], Tensor
 
 @keras.saving.register_keras_serializable("bertline")
 class Tagger(keras.Model):
-    """The vector of each word's first piece, dropout, one dense layer; of a CRF, also how well tags follow each other."""
+    """The vector of each word's first token, dropout, one dense layer; of a CRF, also how well tags follow each other."""
 
     def __init__(self, encoder: Encoder, outputs: int, with_crf: bool, dropout: float, seed: int) -> None:
         super().__init__(name="tagger")
@@ -169,7 +169,7 @@ def spread_loss(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
     return tf.reduce_sum(batch["word_share"] * classification.spread_loss(outputs["scores"], batch), axis=1)
 
 
-def weigh(batch: Tensors, weights: tf.Tensor) -> Tensors:
+def apply_class_weights(batch: Tensors, weights: tf.Tensor) -> Tensors:
     """Each word by its tag."""
     return {**batch, "word_share": batch["word_share"] * tf.gather(weights, tf.maximum(batch["tag_ids"], 0))}
 
@@ -201,11 +201,11 @@ def of_texts(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> tuple[tf.Ragge
     given = scores.to_tensor(), outputs["transitions"], lengths
     real = tf.sequence_mask(lengths, tf.shape(given[0])[1])
     best = tf.boolean_mask(crf.best_tags(*given), real)
-    return words, best, tf.gather(tf.boolean_mask(crf.shares(*given), real), best, batch_dims=1)
+    return words, best, tf.gather(tf.boolean_mask(crf.probabilities(*given), real), best, batch_dims=1)
 
 
 def measure(outputs: Tensors, batch: Mapping[str, tf.Tensor], context: Context) -> Tensors:
-    """The tag of every word; a word that has no piece (a control character, say) is outside."""
+    """The tag of every word; a word that has no token (a control character, say) is outside."""
     words, best, _ = of_texts(outputs, batch)
     width = tf.reduce_max(tf.concat([words.flat_values, [-1]], axis=0)) + 1
     places = tf.stack([tf.cast(words.value_rowids(), tf.int32), words.flat_values], axis=1)

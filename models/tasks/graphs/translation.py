@@ -1,6 +1,6 @@
 """A text in one language, written in another: the original Transformer, encoder and decoder.
 
-The pieces of the target are learned one by one, each after the right ones before it. The evaluator and a caller are
+The tokens of the target are learned one by one, each after the right ones before it. The evaluator and a caller are
 answered by what the model writes on its own: `models/seq2seq/decoding.py` looks for it inside the exported graph.
 """
 
@@ -25,7 +25,7 @@ SOURCE = TEXT_KEYS[0]
 
 
 def request(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
-    """The pieces of the source, cut to length, and [SEP]."""
+    """The tokens of the source, cut to length, and [SEP]."""
     tokens = tokens_of(columns[SOURCE], context)
     ends = {name: context.text.sep_id if name == TOKENS else 0 for name in tokens}
     return {name: _ended(value[:, : context.text.seq_len - 1], ends[name]) for name, value in tokens.items()}
@@ -33,16 +33,16 @@ def request(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
 
 def features(columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
     """A target that is too long is cut without a [SEP]: nothing is to be learned from its end. One that is missing has no
-    pieces."""
+    tokens."""
     reference = columns["label"]
-    target = _ended(context.target.pieces(reference), context.target.sep_id)[:, : context.target.seq_len]
+    target = _ended(context.target.tokenize(reference), context.target.sep_id)[:, : context.target.seq_len]
     lengths = tf.where(reference == "", tf.zeros_like(target.row_lengths()), target.row_lengths())
     target = tf.RaggedTensor.from_tensor(target.to_tensor(), lengths=lengths)
     return {**request(columns, context), "target_ids": target, "reference": reference}
 
 
-def _ended(pieces: tf.RaggedTensor, end_id: int) -> tf.RaggedTensor:
-    return tf.concat([pieces, tf.fill([pieces.nrows(), 1], end_id)], axis=1)
+def _ended(tokens: tf.RaggedTensor, end_id: int) -> tf.RaggedTensor:
+    return tf.concat([tokens, tf.fill([tokens.nrows(), 1], end_id)], axis=1)
 
 
 def expand(features: Tensors, context: Context, training: bool) -> Tensors:
@@ -75,8 +75,8 @@ def make_model(settings: ModelConfig, context: Context, seed: int) -> Seq2Seq:
     return Seq2Seq(size, begin_id=context.target.cls_id, seed=seed)
 
 
-def _of_pieces(values: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """[batch]: the mean of a number of each piece of the target, [batch * target], over the pieces of each row."""
+def _of_tokens(values: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """[batch]: the mean of a number of each token of the target, [batch * target], over the tokens of each row."""
     mask = tf.cast(batch["target_ids_mask"], tf.float32)
     sums = tf.reduce_sum(tf.reshape(values, tf.shape(mask)) * mask, axis=1)
     return tf.math.divide_no_nan(sums, tf.reduce_sum(mask, axis=1))
@@ -91,16 +91,16 @@ def _targets_of(batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
 
 
 def loss(outputs: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    return _of_pieces(cross_entropy(_flat(outputs), _targets_of(batch)), batch)
+    return _of_tokens(cross_entropy(_flat(outputs), _targets_of(batch)), batch)
 
 
 def spread_loss(outputs: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    return _of_pieces(mean_cross_entropy(_flat(outputs)), batch)
+    return _of_tokens(mean_cross_entropy(_flat(outputs)), batch)
 
 
 def correct(outputs: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
     right = tf.argmax(_flat(outputs), axis=1, output_type=tf.int32) == _targets_of(batch)
-    return _of_pieces(tf.cast(right, tf.float32), batch)
+    return _of_tokens(tf.cast(right, tf.float32), batch)
 
 
 def ask(model: Seq2Seq, batch: Mapping[str, tf.Tensor], context: Context) -> Tensors:
@@ -116,7 +116,7 @@ def ask(model: Seq2Seq, batch: Mapping[str, tf.Tensor], context: Context) -> Ten
 
 
 def _texts(ids: tf.RaggedTensor, context: Context) -> tf.Tensor:
-    """[batch, n_best, (pieces)] -> [batch, n_best] string."""
+    """[batch, n_best, (tokens)] -> [batch, n_best] string."""
     return tf.reshape(context.target.detokenize(ids.values), [-1, ids.bounding_shape(axis=1)])
 
 
@@ -140,22 +140,22 @@ def measure(outputs: Tensors, batch: Mapping[str, tf.Tensor], context: Context) 
 
 def targets(features: Mapping[str, Any]) -> Tensors:
     """A row without a target has no weight."""
-    pieces = tf.cast(features["target_ids"].row_lengths(), tf.float32)
+    tokens = tf.cast(features["target_ids"].row_lengths(), tf.float32)
     return {
         "reference": features["reference"],
-        "row_weight": tf.cast(pieces > 0, tf.float32),
-        "token_weight": pieces,
-        "zero": tf.zeros_like(pieces),
+        "row_weight": tf.cast(tokens > 0, tf.float32),
+        "token_weight": tokens,
+        "zero": tf.zeros_like(tokens),
     }
 
 
 def greedy_answer(model: Seq2Seq, columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
-    """The likeliest piece each time: the quickest way, and a little worse than a beam search."""
+    """The likeliest token each time: the quickest way, and a little worse than a beam search."""
     return _written(Decoder(model, padded(request(columns, context)), context).greedy(), context)
 
 
 def sample_answer(model: Seq2Seq, columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
-    """Each piece by chance; what is drawn follows from the row's own seed."""
+    """Each token by chance; what is drawn follows from the row's own seed."""
     choose = decoding.by_chance(columns["temperature"], columns["top_k"], columns["top_p"], columns["seed"])
     return _written(Decoder(model, padded(request(columns, context)), context).follow(choose), context)
 
@@ -165,7 +165,7 @@ def _written(found: decoding.Texts, context: Context) -> Tensors:
 
 
 def align_answer(model: Seq2Seq, columns: Mapping[str, tf.Tensor], context: Context) -> Tensors:
-    """The translation, and for each of its pieces how much it looked at each of the source's, its closing [SEP] too."""
+    """The translation, and for each of its tokens how much it looked at each of the source's, its closing [SEP] too."""
     asked = request(columns, context)
     batch = padded(asked)
     written = Decoder(model, batch, context).best().first()

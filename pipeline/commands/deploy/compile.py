@@ -1,4 +1,4 @@
-"""`bertline compile`: the line for the engine that a team already has."""
+"""`bertline compile`: the pipeline for the engine that a team already has."""
 
 from __future__ import annotations
 

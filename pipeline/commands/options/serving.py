@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from bertline.models.kinds import told
+from bertline.models.kinds import describe_kind
 from bertline.pipeline.console import summary
 from bertline.pipeline.core.errors import BertlineError
-from bertline.serving.contract import read_card
+from bertline.serving.contract import read_metadata
 
 if TYPE_CHECKING:
     from tensorflow_serving.config import model_server_config_pb2
@@ -39,7 +39,7 @@ def last_pushed(workspace: str) -> Pushed:
         )
     if found.instead:
         _note(found.instead)
-    if sentence := told(read_card(found.path)):
+    if sentence := describe_kind(read_metadata(found.path)):
         _note(sentence)
     return Pushed(found.name, str(found.path.absolute().parent))
 

@@ -67,13 +67,13 @@ def wanted_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def called(**given: Any) -> Any:
         ways = [name for name in _WAYS if given[name]]
         numbers = {name: given[name] for name in _OF_SAMPLE if given[name] is not None}
-        most = given["n_best"]
+        limit = given["n_best"]
         rest = {name: value for name, value in given.items() if name not in (*_WAYS, *_OF_SAMPLE, "top")}
         if len(ways) > 1:
             raise BertlineError(f"{' and '.join(map(_option, ways))} exclude each other; give one of them.")
         if numbers and ways != ["sample"]:
             raise BertlineError(f"{_option(next(iter(numbers)))} goes with --sample.")
-        wanted = replace(_wanted(ways[0] if ways else "", most, numbers), top=given["top"])
+        wanted = replace(_wanted(ways[0] if ways else "", limit, numbers), top=given["top"])
         return command(wanted=wanted, **rest)
 
     for option in (_TOP, *reversed(_OPTIONS)):
@@ -85,7 +85,7 @@ def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _wanted(way: str, most: int | None, numbers: Mapping[str, Any]) -> Wanted:
+def _wanted(way: str, limit: int | None, numbers: Mapping[str, Any]) -> Wanted:
     from bertline.models.responses.translation import ALIGN, SAMPLE, Sampling
     from bertline.models.responses.types import EMBED
     from bertline.pipeline.inference.predictor import Wanted
@@ -98,6 +98,6 @@ def _wanted(way: str, most: int | None, numbers: Mapping[str, Any]) -> Wanted:
     return {
         "mask": Wanted(task="pretraining"),
         "embed": Wanted(signature=EMBED),
-        "n_best": Wanted(task="translation", n_best=most),
+        "n_best": Wanted(task="translation", n_best=limit),
         "align": Wanted(signature=ALIGN),
     }.get(way, Wanted())

@@ -4,7 +4,7 @@ Example:
   >>> from bertline.pipeline.inference.explain import explain
   >>> found = explain("workspace/models/reviews/1", "A film to remember.")
   >>> dict(zip(found.words, found.attributions[0].words))     # what each word adds to the answer
-  >>> found.attentions["encoder"].layers[0]                   # [heads, pieces, pieces]
+  >>> found.attentions["encoder"].layers[0]                   # [heads, tokens, tokens]
   >>> page(found)                                             # in a notebook: shows itself
 """
 
@@ -39,7 +39,7 @@ def explain(
       model: the folder of a pushed version, or of all versions of a model, or the name of a pipeline in the workspace; of
         several versions the newest is taken; None for what the last run pushed.
       text, second, choices: the texts of a row, as many as the model reads; a question and its text, say.
-      label: what is explained in place of what was answered: a class, a tag, a piece, an ending, a part of the text.
+      label: what is explained in place of what was answered: a class, a tag, a token, an ending, a part of the text.
       word: the word, [MASK] or word of the translation that is explained, or its number, from 1.
       baseline: what the words are compared with: the vector of [PAD] or of [MASK], or zeros.
     """

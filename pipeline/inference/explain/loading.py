@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertline.models.kinds import need_encoder
-from bertline.models.responses.base import Kind
+from bertline.models.responses.base import ResponseSpec
 from bertline.models.responses.translation import ALIGN
 from bertline.models.tasks.base.task import kind_for
 from bertline.pipeline.config import CHOICES, TEXT_KEYS, TextConfig
 from bertline.pipeline.core import environment
 from bertline.pipeline.core.errors import BertlineError
 from bertline.pipeline.inference.pushed_model import model_folder
-from bertline.serving.contract import DEFAULT_SIGNATURE, TOKENIZE_SIGNATURE, read_card
+from bertline.serving.contract import DEFAULT_SIGNATURE, TOKENIZE_SIGNATURE, read_metadata
 
 if TYPE_CHECKING:
     from bertline.models.explain.explainer import Explainer
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Version:
-    """A version that was pushed, as its card describes it; the model itself is not loaded yet."""
+    """A version that was pushed, as its metadata describes it; the model itself is not loaded yet."""
 
     folder: Path
     saved_at: int
     """When its SavedModel was written, in nanoseconds."""
-    card: Mapping[str, Any] = field(compare=False)
-    kind: Kind[Any] = field(compare=False)
+    metadata: Mapping[str, Any] = field(compare=False)
+    kind: ResponseSpec[Any] = field(compare=False)
 
     @property
     def text_keys(self) -> tuple[str, ...]:
         """The names of the texts that it reads, in their order."""
-        return tuple(self.card.get("text_keys", TEXT_KEYS[:1]))
+        return tuple(self.metadata.get("text_keys", TEXT_KEYS[:1]))
 
     def named(self, texts: Sequence[bytes], choices: Sequence[bytes]) -> dict[str, Any]:
         """Texts under the names of the model's signature; BertlineError where there are too few or too many."""
@@ -57,14 +57,14 @@ class Version:
 def find(model: str | Path | None, workspace: str = "workspace") -> Version:
     """Args: see `pushed_model.model_folder`."""
     folder = model_folder(model, workspace)
-    card = read_card(folder)
-    kind = kind_for(str(card.get("task")))
-    if kind is None or not isinstance(card.get("text"), dict):
+    metadata = read_metadata(folder)
+    kind = kind_for(str(metadata.get("task")))
+    if kind is None or not isinstance(metadata.get("text"), dict):
         raise BertlineError(
             f"{folder}: no model metadata (assets.extra/bertline.json), so it was not exported by Bertline."
         )
-    need_encoder(folder, card, "which an explanation needs")
-    return Version(folder, (folder / "saved_model.pb").stat().st_mtime_ns, card, kind)
+    need_encoder(folder, metadata, "which an explanation needs")
+    return Version(folder, (folder / "saved_model.pb").stat().st_mtime_ns, metadata, kind)
 
 
 @lru_cache(maxsize=1)
@@ -79,7 +79,7 @@ def load(found: Version) -> Explainer:
     from bertline.models.tokenization.tokenizer import TextEncoder
     from bertline.serving.client.rows import columns_of
 
-    folder, card, text_keys = found.folder, found.card, found.text_keys
+    folder, metadata, text_keys = found.folder, found.metadata, found.text_keys
     loaded = tf.saved_model.load(str(folder))
     if getattr(loaded, "explaining", None) is None:
         raise BertlineError(
@@ -96,19 +96,19 @@ def load(found: Version) -> Explainer:
         return found["token_ids"][: found["lengths"]].tolist()
 
     def written(texts: Mapping[str, Any]) -> list[str]:
-        return [piece.decode() for piece in ask(ALIGN, texts)["target_pieces"]]
+        return [token.decode() for token in ask(ALIGN, texts)["target_pieces"]]
 
     def encoder(carried: Any) -> TextEncoder:
         path = carried.vocab_asset.asset_path.numpy().decode()
-        return TextEncoder.from_config(path, TextConfig.model_validate(card["text"]))
+        return TextEncoder.from_config(path, TextConfig.model_validate(metadata["text"]))
 
-    task = get_task(card["task"])
+    task = get_task(metadata["task"])
     context = Context(
         encoder(loaded.text_encoder),
-        tuple(card.get("labels", ())),
+        tuple(metadata.get("labels", ())),
         text_keys=tuple(key if key == CHOICES else raw for key, raw in zip(text_keys, (*TEXT_KEYS, CHOICES), strict=False)),
-        positive=card.get("positive"),
-        tuned=card.get("tuned", {}),
+        positive=metadata.get("positive"),
+        tuned=metadata.get("tuned", {}),
         target=encoder(loaded.target_encoder) if getattr(loaded, "target_encoder", None) is not None else None,
     )
     return Explainer(

@@ -18,7 +18,7 @@ from bertline.models.explain.explanation import Attention, Attribution, Explanat
 from bertline.models.tokenization.joiner import JOINER
 
 _HERE = Path(__file__).parent
-_MOST_WEIGHTS = 40_000_000
+_MAX_WEIGHTS = 40_000_000
 """More are left out of the page: twelve layers of twelve heads over 512 tokens fit in."""
 _TITLES = {
     "encoder": "Self-attention over the tokens of the text",
@@ -131,7 +131,7 @@ def _maps(found: Explanation) -> tuple[list[dict[str, Any]], str]:
             stacks.append(Attention(other, (weights[np.newaxis],), ((0,),), stack.looking, stack.looked_at))
         stacks.append(stack)
     layers = [layer for stack in stacks for layer in stack.layers]
-    if sum(layer.size for layer in layers) > _MOST_WEIGHTS:
+    if sum(layer.size for layer in layers) > _MAX_WEIGHTS:
         return [], ""
     # The square root: most weights are small, and a byte would tell them apart too coarsely.
     coded = b"".join(
@@ -143,8 +143,8 @@ def _maps(found: Explanation) -> tuple[list[dict[str, Any]], str]:
         {
             "name": stack.name,
             "title": _TITLES[stack.name],
-            "looking": [_shown(piece) for piece in stack.looking],
-            "looked_at": [_shown(piece) for piece in stack.looked_at],
+            "looking": [_shown(token) for token in stack.looking],
+            "looked_at": [_shown(token) for token in stack.looked_at],
             "heads": [list(heads) for heads in stack.heads],
             "largest": [[_largest(head) for head in layer] for layer in stack.layers],
         }
@@ -157,6 +157,6 @@ def _largest(head: np.ndarray) -> float:
     return max(float(head.max(initial=0.0)), 1e-9)
 
 
-def _shown(piece: str) -> str:
+def _shown(token: str) -> str:
     """Without the mark of where there was no space, which no person wrote."""
-    return piece.replace(JOINER, "") or piece
+    return token.replace(JOINER, "") or token

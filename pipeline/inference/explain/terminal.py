@@ -14,7 +14,7 @@ from bertline.models.tokenization.joiner import JOINER
 from bertline.pipeline.runs.listing import plain
 
 _SHOWN_WORDS = 12
-_SHOWN_PIECES = 40
+_SHOWN_TOKENS = 40
 _BAR = 20
 _FOR, _AGAINST = "rgb(0,114,178)", "rgb(213,94,0)"
 _FAINT, _STRONG, _STRONGEST = 0.05, 0.25, 0.6
@@ -59,15 +59,15 @@ def _clean(text: str) -> str:
     return plain(text, len(text) + 1).plain if text.strip() else " " * bool(text)
 
 
-def _shade(share: float) -> str:
+def _shade(fraction: float) -> str:
     """In the colour of the side: the letters, those with a line below, or all of the word's ground. No paler shades, which
     would be the loudest on a dark terminal, and whether it is dark is not known."""
-    if abs(share) < _FAINT:
+    if abs(fraction) < _FAINT:
         return ""
-    colour = _FOR if share > 0 else _AGAINST
-    if abs(share) < _STRONG:
+    colour = _FOR if fraction > 0 else _AGAINST
+    if abs(fraction) < _STRONG:
         return colour
-    return f"bold underline {colour}" if abs(share) < _STRONGEST else f"bold white on {colour}"
+    return f"bold underline {colour}" if abs(fraction) < _STRONGEST else f"bold white on {colour}"
 
 
 def _table(attribution: Attribution) -> Table:
@@ -94,11 +94,11 @@ def _sum(attribution: Attribution) -> str:
 def _alignment(found: Explanation, weights: np.ndarray) -> Table:
     stack = found.attentions["source"]
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False, pad_edge=False)
-    for piece, row in list(zip(stack.looking, weights, strict=True))[:_SHOWN_PIECES]:
+    for token, row in list(zip(stack.looking, weights, strict=True))[:_SHOWN_TOKENS]:
         at = int(row.argmax())
-        table.add_row("       ", plain(_bare(piece)), plain(_bare(stack.looked_at[at])), f"{row[at]:.2f}")
+        table.add_row("       ", plain(_bare(token)), plain(_bare(stack.looked_at[at])), f"{row[at]:.2f}")
     return table
 
 
-def _bare(piece: str) -> str:
-    return piece.replace(JOINER, "") or piece
+def _bare(token: str) -> str:
+    return token.replace(JOINER, "") or token

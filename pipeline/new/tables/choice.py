@@ -12,7 +12,7 @@ from bertline.pipeline.new.tables import columns
 from bertline.pipeline.new.tables.row_settings import row_settings, texts_of
 from bertline.pipeline.new.tables.table import Table
 
-_MOST = 0.9
+_LIMIT = 0.9
 _ASKED_ABOUT = ("article", "context", "passage")
 
 
@@ -24,7 +24,7 @@ def guess_choice(table: Table) -> Guess | None:
         others = [name for name in table.columns if name not in named]
         texts = _asked_about(columns.texts(table, others)) or columns.main_texts(table, others)
         endings = _endings(table, choices)
-        if not texts or sum(len(found) > 1 for found in endings) < _MOST * len(endings) or _are_numbers(endings):
+        if not texts or sum(len(found) > 1 for found in endings) < _LIMIT * len(endings) or _are_numbers(endings):
             continue
         for label in columns.labels(table, (*texts, *named)):
             told = [(str(row[label]), len(found)) for row, found in zip(table.rows, endings, strict=True) if row.get(label)]
@@ -73,8 +73,8 @@ def _guess(
         seen=table.seen,
         data=row_settings(table, texts, Setting("label", label, shown), complete, *further),
         seq_len=room_for(f"{text} {ending}" for text, ending in read_together),
-        bounds={"accuracy": min(0.99, round(blind + 0.05, 2))},
-        why_bounds=f"a prediction that ignores the texts reaches {blind:.3f}",
+        thresholds={"accuracy": min(0.99, round(blind + 0.05, 2))},
+        why_thresholds=f"a prediction that ignores the texts reaches {blind:.3f}",
         model=NEEDS_CHECKPOINT,
     )
 

@@ -59,17 +59,17 @@ def pair(columns: Sequence[str]) -> tuple[str, str] | None:
 
 def split_config(table: Table) -> SplitConfig:
     """How a column parts the rows, if its values are like train and dev or test; else the default, hashing."""
-    if table.source.held_out is not None:
+    if table.source.evaluation is not None:
         return SplitConfig()
     for column in table.columns:
         values = set(table.values(column))
         train = sorted(value for value in values if value.lower() in _TRAIN_LIKE)
-        held_out = sorted(value for value in values if value.lower() in _EVAL_LIKE)
-        if train and held_out and len(train) + len(held_out) == len(values):
+        evaluation = sorted(value for value in values if value.lower() in _EVAL_LIKE)
+        if train and evaluation and len(train) + len(evaluation) == len(values):
             default = SplitConfig(column=column)
-            if set(train) <= set(default.train) and set(held_out) <= set(default.eval):
+            if set(train) <= set(default.train) and set(evaluation) <= set(default.eval):
                 return default
-            return SplitConfig(column=column, train=tuple(train), eval=tuple(held_out))
+            return SplitConfig(column=column, train=tuple(train), eval=tuple(evaluation))
     return SplitConfig()
 
 

@@ -34,11 +34,11 @@ def guess_classes(table: Table) -> Guess | None:
     classes = Counter(str(row[label]) for row in complete).most_common()
     if len(classes) < 2:
         return None
-    bounds, why_bounds = _bound_of_classes([count for _, count in classes])
-    measure = next(iter(bounds))
+    thresholds, why_thresholds = _threshold_of_classes([count for _, count in classes])
+    measure = next(iter(thresholds))
     simple = of_classes(table, texts, label, measure)
-    within = _within_reach("classification", measure, bounds[measure], simple, table, (*texts, label))
-    bounds, why_bounds = _above(measure, bounds[measure], why_bounds, simple)
+    within = _within_reach("classification", measure, thresholds[measure], simple, table, (*texts, label))
+    thresholds, why_thresholds = _above(measure, thresholds[measure], why_thresholds, simple)
     names = sorted(name for name, _ in classes)
     chosen = choose_positive(names, [dict(classes)[name] for name in names])
     positive = Setting("positive", chosen.name, f"{chosen.why}; f1 is of this class") if chosen else None
@@ -51,15 +51,15 @@ def guess_classes(table: Table) -> Guess | None:
         seen=table.seen,
         data=row_settings(table, texts, Setting("label", label, f"{shown}{more}{also}"), complete, positive=positive),
         seq_len=room_for(texts_of(complete, texts)),
-        bounds=bounds,
-        why_bounds=why_bounds,
+        thresholds=thresholds,
+        why_thresholds=why_thresholds,
         from_scratch=within,
         model=NEEDS_CHECKPOINT if len(texts) == 2 else FROM_SCRATCH,
     )
 
 
-def _bound_of_classes(counts: Sequence[int]) -> tuple[dict[str, float], str]:
-    """A bound that only learning reaches, and why."""
+def _threshold_of_classes(counts: Sequence[int]) -> tuple[dict[str, float], str]:
+    """A threshold that only learning reaches, and why."""
     majority = max(counts) / sum(counts)
     if majority > _TOO_COMMON:
         return {
@@ -68,26 +68,26 @@ def _bound_of_classes(counts: Sequence[int]) -> tuple[dict[str, float], str]:
     return {"accuracy": round(majority + 0.05, 2)}, f"always predicting the most frequent class reaches {majority:.3f}"
 
 
-def _above(measure: str, bound: float, why: str, simple: Reached | None) -> tuple[dict[str, float], str]:
-    """The bound, or one above a simple baseline that reaches it."""
+def _above(measure: str, threshold: float, why: str, simple: Reached | None) -> tuple[dict[str, float], str]:
+    """The threshold, or one above a simple baseline that reaches it."""
     if simple is None:
-        return {measure: bound}, why
-    return {measure: max(bound, simple.threshold)}, f"{simple.why(measure)}; {why}"
+        return {measure: threshold}, why
+    return {measure: max(threshold, simple.threshold)}, f"{simple.why(measure)}; {why}"
 
 
 def _within_reach(
-    task: str, measure: str, bound: float, simple: Reached | None, table: Table, used: Sequence[str]
+    task: str, measure: str, threshold: float, simple: Reached | None, table: Table, used: Sequence[str]
 ) -> tuple[dict[str, float], str] | None:
-    """The bound where the simple baseline may be pushed itself, and then has to keep it.
+    """The threshold where the simple baseline may be pushed itself, and then has to keep it.
 
     Args:
       used: the columns of the texts, and last that of the label.
     """
     if simple is None or not has_fallback(task, len(used) - 1):
         return None
-    held_out = len(table.evaluation(used)) or round(len(table.complete(used)) * table.data.split.eval_fraction)
+    evaluation = len(table.evaluation(used)) or round(len(table.complete(used)) * table.data.split.eval_fraction)
     why = f"{simple.told(measure)}, and is pushed where an encoder from scratch is worse"
-    return {measure: max(bound, simple.within_reach(held_out))}, why
+    return {measure: max(threshold, simple.within_reach(evaluation))}, why
 
 
 def guess_numbers(table: Table) -> Guess | None:
@@ -103,7 +103,7 @@ def guess_numbers(table: Table) -> Guess | None:
     also = f"; could also be {', '.join(found[1:])}" if found[1:] else ""
     simple = of_numbers(table, texts, label)
     without_look = "a prediction that ignores the text has no correlation"
-    bounds, why_bounds = _above("pearson", 0.3, without_look, simple)
+    thresholds, why_thresholds = _above("pearson", 0.3, without_look, simple)
     within = _within_reach("regression", "pearson", 0.3, simple, table, (*texts, label))
     vectors = "; or similarity, which gives each text its own vector" if len(texts) == 2 else ""
     why = f"{len(set(numbers)):,} different numbers, {min(numbers):g} to {max(numbers):g}{also}"
@@ -113,8 +113,8 @@ def guess_numbers(table: Table) -> Guess | None:
         seen=table.seen,
         data=row_settings(table, texts, Setting("label", label, why), complete),
         seq_len=room_for(texts_of(complete, texts)),
-        bounds=bounds,
-        why_bounds=why_bounds,
+        thresholds=thresholds,
+        why_thresholds=why_thresholds,
         from_scratch=within,
         model=NEEDS_CHECKPOINT if len(texts) == 2 else FROM_SCRATCH,
     )
@@ -147,8 +147,8 @@ def guess_matching(table: Table) -> Guess | None:
         seen=table.seen,
         data=row_settings(table, texts, None, complete),
         seq_len=max(room_for([str(row[column]) for row in complete]) for column in texts),
-        bounds={"recall_at_10": round(min(0.9, chance + 0.1), 2)},
-        why_bounds=f"the fraction whose match is among the 10 nearest; at random about {chance:.3f}",
+        thresholds={"recall_at_10": round(min(0.9, chance + 0.1), 2)},
+        why_thresholds=f"the fraction whose match is among the 10 nearest; at random about {chance:.3f}",
         model=NEEDS_CHECKPOINT,
     )
 
@@ -168,8 +168,8 @@ def guess_tags(table: Table) -> Guess | None:
             seen=table.seen,
             data=row_settings(table, (text,), Setting("label", label, " ".join(shown["label"])), complete),
             seq_len=room_for(_tagged(row, text, label)["text"] for row in complete),
-            bounds={"f1": 0.3},
-            why_bounds="of entities; always O finds none, and has 0",
+            thresholds={"f1": 0.3},
+            why_thresholds="of entities; always O finds none, and has 0",
             model=NEEDS_CHECKPOINT,
         )
     for label in table.lists:

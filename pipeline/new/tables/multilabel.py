@@ -13,9 +13,9 @@ from bertline.pipeline.new.tables.row_settings import row_settings, texts_of
 from bertline.pipeline.new.tables.table import Table
 
 _DELIMITERS = (",", ";", "|")
-_LEAST_SHARE = 0.05
+_MIN_FRACTION = 0.05
 """Of the rows with a class, so many have a second one at least."""
-_MOST_WORDS = 4
+_MAX_WORDS = 4
 
 
 class _Found(NamedTuple):
@@ -40,8 +40,8 @@ def guess_several(table: Table) -> Guess | None:
         seen=table.seen,
         data=row_settings(table, texts, Setting("label", found.column, f"{shown}{more}"), complete, between),
         seq_len=room_for(texts_of(complete, texts)),
-        bounds={"micro_f1": 0.3},
-        why_bounds="over the decisions of all classes; predicting no class has 0",
+        thresholds={"micro_f1": 0.3},
+        why_thresholds="over the decisions of all classes; predicting no class has 0",
         model=NEEDS_CHECKPOINT if len(texts) == 2 else FROM_SCRATCH,
     )
 
@@ -63,7 +63,7 @@ def _are_classes(counts: Counter[str], sizes: Sequence[int]) -> bool:
     some, several = sum(size > 0 for size in sizes), sum(size > 1 for size in sizes)
     return (
         2 <= len(counts) <= columns.MAX_CLASSES
-        and several > _LEAST_SHARE * some
+        and several > _MIN_FRACTION * some
         and sum(counts.values()) >= 3 * len(counts)
-        and all(len(name.split()) <= _MOST_WORDS and not columns.are_decimals([name]) for name in counts)
+        and all(len(name.split()) <= _MAX_WORDS and not columns.are_decimals([name]) for name in counts)
     )

@@ -48,10 +48,10 @@ class Table:
 
     def evaluation(self, columns: Sequence[str]) -> list[Values]:
         """Complete rows of the file that is held out; none where there is no such file, or it cannot be read alike."""
-        if self.source.held_out is None:
+        if self.source.evaluation is None:
             return []
         try:
-            path = find_files(DataConfig.model_validate({"path": self.source.held_out, "format": "documents"}))[0].path
+            path = find_files(DataConfig.model_validate({"path": self.source.evaluation, "format": "documents"}))[0].path
             rows, _ = sample(InputFile(path, self.data.format or format_by_ending(path) or "", None), self.data)
         except (BertlineError, KeyError):
             return []
@@ -123,11 +123,11 @@ def with_encoding(file: InputFile, data: DataConfig) -> DataConfig:
 def _read_well(file: InputFile, data: DataConfig) -> tuple[DataConfig, list[Row], list[BadRow]]:
     """Reads the file by the first settings under which few rows are bad; else by the default ones."""
     data, rows, bad = _decoded(file, with_encoding(file, data))
-    if rows and len(rows[0].values) == 1 or _share(bad, rows, COLUMNS, QUOTES) > data.max_bad_fraction:
+    if rows and len(rows[0].values) == 1 or _fraction(bad, rows, COLUMNS, QUOTES) > data.max_bad_fraction:
         for update in _other_delimiters(file.format):
             other = data.model_copy(update=update)
             other_rows, other_bad = _table_sample(file, other)
-            if other_rows and len(other_rows[0].values) > 1 and _share(other_bad, other_rows) <= data.max_bad_fraction:
+            if other_rows and len(other_rows[0].values) > 1 and _fraction(other_bad, other_rows) <= data.max_bad_fraction:
                 return other, other_rows, other_bad
     return data, rows, bad
 
@@ -141,7 +141,7 @@ def _decoded(file: InputFile, data: DataConfig) -> tuple[DataConfig, list[Row], 
         rows, bad = _table_sample(file, tried)
         found.append((tried, rows, bad))
         # A header that cannot be decoded makes the whole file unreadable.
-        if _share(bad, rows, ENCODING, UNREADABLE) <= data.max_bad_fraction:
+        if _fraction(bad, rows, ENCODING, UNREADABLE) <= data.max_bad_fraction:
             return found[-1]
     return found[0]
 
@@ -166,7 +166,7 @@ def _table_sample(file: InputFile, data: DataConfig) -> tuple[list[Row], list[Ba
     return sample(file, data.model_copy(update={"choices": columns}))
 
 
-def _share(bad: list[BadRow], rows: list[Row], *kinds: str) -> float:
+def _fraction(bad: list[BadRow], rows: list[Row], *kinds: str) -> float:
     counted = sum(not kinds or row.kind in kinds for row in bad)
     return counted / max(1, len(bad) + len(rows))
 

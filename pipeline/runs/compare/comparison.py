@@ -10,21 +10,21 @@ from typing import Any
 
 from bertline.components.evaluator.verdict import FILE_NAME, OVERALL, ROWS, Verdict
 from bertline.components.reports.confusion import Confusion
-from bertline.models.kinds import told
+from bertline.models.kinds import describe_kind
 from bertline.pipeline.core.errors import BertlineError
 from bertline.pipeline.runs.compare.curves import Curve, thinned
-from bertline.pipeline.runs.compare.rows import Change, Flip, Shared, compare_rows
+from bertline.pipeline.runs.compare.rows import Change, Flip, Shared, compare_examples
 from bertline.pipeline.runs.diff import Difference, differing_settings
 from bertline.pipeline.runs.listing import finite
 from bertline.pipeline.runs.store import Run, RunStore
 
-_MOST_CURVES = 8
+_MAX_CURVES = 8
 _FIRST_CURVES = ("train/loss", "eval_epoch/loss")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """One metric, on all held-out rows or on a slice of them."""
+    """One metric, on all evaluation examples or on a slice of them."""
 
     name: str
     better: str
@@ -103,7 +103,7 @@ def compare(store: RunStore, runs: Sequence[Run]) -> Comparison:
     if len({run.run_id for run in runs}) < len(runs):
         raise BertlineError("the same run is given twice; give different runs.")
     verdicts, notes = _verdicts(store, runs)
-    rows = compare_rows(store, runs)
+    rows = compare_examples(store, runs)
     better = {**_better(verdicts), **rows.better}
     slices = [_slices_of(run, verdict) for run, verdict in zip(runs, verdicts, strict=True)]
     notes += [f"the run {run.short_id}: {sentence}" for run in runs if (sentence := _instead(run))]
@@ -136,7 +136,7 @@ def compare(store: RunStore, runs: Sequence[Run]) -> Comparison:
 
 def _instead(run: Run) -> str:
     """That its model has no encoder, and why."""
-    return told({"task": run.task, "kind": run.tags.get("model_kind"), "kind_why": run.tags.get("model_kind_why")})
+    return describe_kind({"task": run.task, "kind": run.tags.get("model_kind"), "kind_why": run.tags.get("model_kind_why")})
 
 
 def _verdicts(store: RunStore, runs: Sequence[Run]) -> tuple[list[Verdict | None], list[str]]:
@@ -233,7 +233,7 @@ def curves_of(store: RunStore, runs: Sequence[Run]) -> list[Curve]:
     names = [name for name in dict.fromkeys((*_FIRST_CURVES, *bounded, *sorted(measured))) if name in measured]
     curves = [
         Curve(name, tuple(thinned(store.curve(run.run_id, name)) if name in run.metrics else () for run in runs))
-        for name in names[:_MOST_CURVES]
+        for name in names[:_MAX_CURVES]
     ]
     return [curve for curve in curves if any(curve.points)]
 

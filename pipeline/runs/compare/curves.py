@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
-_MOST_POINTS = 400  # a screen has not many more
+_MAX_POINTS = 400  # a screen has not many more
 
 
 class Point(NamedTuple):
@@ -25,7 +25,7 @@ class Curve(NamedTuple):
     """Of each run; none where it did not measure this."""
 
 
-def thinned(measured: Sequence[tuple[int, float, float]], most: int = _MOST_POINTS) -> tuple[Point, ...]:
+def thinned(measured: Sequence[tuple[int, float, float]], limit: int = _MAX_POINTS) -> tuple[Point, ...]:
     """At most so many points: each is the mean of those that it stands for.
 
     Args:
@@ -35,7 +35,7 @@ def thinned(measured: Sequence[tuple[int, float, float]], most: int = _MOST_POIN
     if not finite:
         return ()
     begin = min(seconds for _, seconds, _ in finite)
-    size = -(-len(finite) // most)
+    size = -(-len(finite) // limit)
     groups = [finite[at : at + size] for at in range(0, len(finite), size)]
     return tuple(
         Point(
@@ -65,8 +65,8 @@ def _between(means: Mapping[int, float], at: int) -> float | None:
     after = min((place for place in means if place >= at), default=None)
     if before is None or after is None:
         return None
-    share = (at - before) / (after - before) if after > before else 0.0
-    return means[before] + share * (means[after] - means[before])
+    fraction = (at - before) / (after - before) if after > before else 0.0
+    return means[before] + fraction * (means[after] - means[before])
 
 
 def bounds(curve: Curve) -> tuple[tuple[float, float], tuple[float, float]]:

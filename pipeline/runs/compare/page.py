@@ -19,7 +19,7 @@ from bertline.pipeline.runs.compare.tables import interval, letter
 from bertline.pipeline.runs.listing import number, shown_metrics, when
 
 _HERE = Path(__file__).parent
-_MOST_FLIPS = 300  # of each run
+_MAX_FLIPS = 300  # of each run
 
 
 def render(comparison: Comparison) -> Page:
@@ -36,7 +36,7 @@ def _view(comparison: Comparison) -> tuple[dict[str, Any], dict[str, Any]]:
     flips = [
         {"run": at, "text": flip.text, **flip._asdict()}
         for at, found in enumerate(comparison.flips)
-        for flip in found[:_MOST_FLIPS]
+        for flip in found[:_MAX_FLIPS]
     ]
     parts = {
         "overview": "Overview",
@@ -62,7 +62,7 @@ def _view(comparison: Comparison) -> tuple[dict[str, Any], dict[str, Any]]:
         "slices": slices,
         "flips": flips,
         "became": sorted({flip["became"] for flip in flips}),
-        "flips_left_out": sum(max(0, len(found) - _MOST_FLIPS) for found in comparison.flips),
+        "flips_left_out": sum(max(0, len(found) - _MAX_FLIPS) for found in comparison.flips),
         "confusions": [matrix for matrix in confusions if matrix["rows"]],
         "confusion_notes": [matrix["note"] for matrix in confusions if matrix["note"]],
     }

@@ -1,4 +1,5 @@
-"""What runs answered to the same held-out rows: how much better or worse, how sure that is, and which answers flipped."""
+"""What runs answered to the same evaluation examples: how much better or worse, how sure that is, and which answers
+flipped."""
 
 from __future__ import annotations
 
@@ -8,13 +9,13 @@ from itertools import chain, zip_longest
 from typing import Any, NamedTuple
 
 from bertline.components.evaluator.predictions import outcomes
-from bertline.components.evaluator.predictions.rows import FILE_NAME, HeldOutRows, Texts, shared
+from bertline.components.evaluator.predictions.rows import FILE_NAME, EvaluationPredictions, Texts, shared
 from bertline.components.evaluator.predictions.scores import LEVEL, bootstrap, enough_draws
 from bertline.pipeline.core.errors import BertlineError
 from bertline.pipeline.runs.store import Run, RunStore
 
 _PATH = f"evaluation/{FILE_NAME}"
-_MOST_SLICES = 50  # with intervals
+_MAX_SLICES = 50  # with intervals
 
 
 class Change(NamedTuple):
@@ -57,7 +58,7 @@ class Flip(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComparedRows:
+class ComparedExamples:
     shared: tuple[Shared | None, ...]
     flips: tuple[tuple[Flip, ...], ...]
     by_slice: tuple[Mapping[str | None, Mapping[str, Change]], ...]
@@ -71,13 +72,13 @@ class ComparedRows:
         return [found.get(name, {}) for found in self.by_slice]
 
 
-def compare_rows(store: RunStore, runs: Sequence[Run]) -> ComparedRows:
+def compare_examples(store: RunStore, runs: Sequence[Run]) -> ComparedExamples:
     """Every run against the first, as far as the rows of both are kept."""
     reference, *others = [_read(store, run) for run in runs]
     found = [_Pair(reference, other, runs[0], run) for run, other in zip(runs[1:], others, strict=True)]
     problems = [reference] if isinstance(reference, str) else [pair.problem for pair in found if pair.problem]
     metrics = {} if isinstance(reference, str) else reference.description.metrics
-    return ComparedRows(
+    return ComparedExamples(
         shared=(None, *(pair.shared for pair in found)),
         flips=((), *(tuple(pair.flips()) for pair in found)),
         by_slice=({}, *(pair.changes() for pair in found)),
@@ -86,7 +87,7 @@ def compare_rows(store: RunStore, runs: Sequence[Run]) -> ComparedRows:
     )
 
 
-def _read(store: RunStore, run: Run) -> HeldOutRows | str:
+def _read(store: RunStore, run: Run) -> EvaluationPredictions | str:
     """The rows of a run, or a sentence that says why there are none."""
     path = store.file(run.run_id, _PATH)
     if path is None:
@@ -95,7 +96,7 @@ def _read(store: RunStore, run: Run) -> HeldOutRows | str:
             " are."
         )
     try:
-        return HeldOutRows.read(path)
+        return EvaluationPredictions.read(path)
     except (BertlineError, ValueError, KeyError, OSError):
         return (
             f"the evaluation examples of the run {run.short_id} ({_PATH}) cannot be read; its differences have no"
@@ -106,10 +107,12 @@ def _read(store: RunStore, run: Run) -> HeldOutRows | str:
 class _Pair:
     """The rows of two runs; empty where they cannot be compared, which `problem` then says."""
 
-    def __init__(self, one: HeldOutRows | str, other: HeldOutRows | str, reference: Run, run: Run) -> None:
+    def __init__(
+        self, one: EvaluationPredictions | str, other: EvaluationPredictions | str, reference: Run, run: Run
+    ) -> None:
         self.problem: str | None = None
         self.shared: Shared | None = None
-        self._rows: tuple[HeldOutRows, HeldOutRows] | None = None
+        self._rows: tuple[EvaluationPredictions, EvaluationPredictions] | None = None
         if isinstance(one, str) or isinstance(other, str):
             self.problem = other if isinstance(other, str) else None
             return
@@ -135,7 +138,7 @@ class _Pair:
             return {}
         one, other = self._rows
         found: dict[str | None, dict[str, Change]] = {None: _changes(one, other)}
-        largest = sorted(other.slices.items(), key=lambda item: -len(item[1]))[:_MOST_SLICES]
+        largest = sorted(other.slices.items(), key=lambda item: -len(item[1]))[:_MAX_SLICES]
         for name, places in largest:
             found[name] = _changes(one.take(places), other.take(places))
         return found
@@ -160,7 +163,7 @@ def _became(flip: Any) -> str:
     return "right" if flip.after.right else "wrong"
 
 
-def _changes(one: HeldOutRows, other: HeldOutRows) -> dict[str, Change]:
+def _changes(one: EvaluationPredictions, other: EvaluationPredictions) -> dict[str, Change]:
     spreads = bootstrap(one, other, draws=enough_draws(len(one)), level=LEVEL)
     return {
         name: Change(spread.one.value, spread.other.value, *spread.difference)

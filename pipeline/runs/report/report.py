@@ -7,21 +7,21 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from bertline.components.evaluator.predictions.rows import FILE_NAME as ROWS
-from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.evaluator.predictions.rows import EvaluationPredictions
 from bertline.components.evaluator.verdict import FILE_NAME as VERDICT
 from bertline.components.evaluator.verdict import Verdict
 from bertline.components.reports.data import VALUES, Data, look
 from bertline.components.reports.results import Bounds, Results, results_of
 from bertline.pipeline.core.errors import BertlineError
 from bertline.pipeline.runs.compare.comparison import curves_of
-from bertline.pipeline.runs.compare.rows import compare_rows
+from bertline.pipeline.runs.compare.rows import compare_examples
 from bertline.pipeline.runs.listing import finite
 from bertline.pipeline.runs.report.facts import cost_of, head_of, lineage_of, model_of
 from bertline.pipeline.runs.report.studies import study_of
 from bertline.pipeline.runs.report.values import Against, Change, Drawn, Report, Section
 from bertline.pipeline.runs.store import Run, RunStore
 
-_MOST_DRAWN = 8  # runs of a study, that page.css has colours for
+_MAX_DRAWN = 8  # runs of a study, that page.css has colours for
 Value = TypeVar("Value")
 
 
@@ -41,12 +41,12 @@ def report_of(store: RunStore, run: Run) -> Report:
     reading = _Reading(store, subject)
     data = reading.part("data", lambda: _data(reading))
     results = reading.part("results", lambda: _results(reading))
-    drawn = parts[:_MOST_DRAWN] or [subject]
+    drawn = parts[:_MAX_DRAWN] or [subject]
     curves = curves_of(store, drawn)
     if not curves:
         reading.note("curves", f"No learning curve is recorded: {_why(subject)}.")
-    if len(parts) > _MOST_DRAWN:
-        reading.note("curves", f"The first {_MOST_DRAWN} of {len(parts)} runs are drawn.")
+    if len(parts) > _MAX_DRAWN:
+        reading.note("curves", f"The first {_MAX_DRAWN} of {len(parts)} runs are drawn.")
     if study and study.best:
         reading.note("run", f"Below, the data, the model and its results are those of {subject.name}, the best of them.")
     elif "study" in run.tags and not run.parent:
@@ -139,7 +139,7 @@ def _results(reading: _Reading) -> Results | None:
     rows = None
     path = reading.store.file(reading.run.run_id, f"evaluation/{ROWS}")
     try:
-        rows = HeldOutRows.read(path) if path else None
+        rows = EvaluationPredictions.read(path) if path else None
     except (BertlineError, ValueError, KeyError, OSError):
         reading.note("results", f"The evaluation examples (evaluation/{ROWS}) cannot be read.")
     return results_of(Verdict.from_json(text), rows, _bounds(reading.run.params))
@@ -164,7 +164,7 @@ def _against(store: RunStore, run: Run, results: Results) -> Against:
     before = store.that_pushed(path)
     if before is None or before.run_id == run.run_id:
         return Against(path=path)
-    compared = compare_rows(store, [before, run])
+    compared = compare_examples(store, [before, run])
     shared = compared.shared[1]
     changes = {}
     for name, change in compared.changes(None)[1].items():

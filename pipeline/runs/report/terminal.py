@@ -13,7 +13,7 @@ from bertline.pipeline.runs.listing import plain
 from bertline.pipeline.runs.report.values import Report
 from bertline.pipeline.runs.report.wording import duration, size, verdict
 
-_MOST_REASONS = 3
+_MAX_REASONS = 3
 
 
 def show(console: Console, report: Report) -> None:
@@ -29,7 +29,7 @@ def _facts(report: Report) -> Iterator[tuple[str, str]]:
     yield head.pipeline or "run", f"{head.run_id[:8]}  {verdict(head)}"
     if head.error:
         yield "why", head.error
-    for reason in head.reasons[:_MOST_REASONS]:
+    for reason in head.reasons[:_MAX_REASONS]:
         yield "refused", reason
     if report.study:
         yield report.study.kind, f"{len(report.study.parts)} runs; the rest is of the best of them"

@@ -79,7 +79,7 @@ class Model(Frozen):
 
 
 class Change(Frozen):
-    """Of a metric against the model that was pushed before, on the held-out rows of both."""
+    """Of a metric against the model that was pushed before, on the evaluation examples of both."""
 
     difference: float | None
     low: float | None
@@ -95,7 +95,7 @@ class Against(Frozen):
     run_id: str | None = None
     """That has trained it; None where the record has no such run."""
     rows: int = 0
-    """Held-out rows that both have answered."""
+    """Evaluation examples that both have answered."""
     changes: dict[str, Change] = {}
 
 
@@ -121,7 +121,7 @@ class Cost(Frozen):
     steps: tuple[Step, ...] = ()
     machine: dict[str, str] = {}
     peak_megabytes: float | None = None
-    """The most memory that the process of the line was seen to have."""
+    """The most memory that the process of the pipeline was seen to have."""
     tokens_per_second: float | None = None
     """The mean over the training."""
     served: dict[str, Any] | None = None

@@ -21,7 +21,7 @@ from bertline.serving.embedded.rest.replies import error_reply
 from bertline.serving.embedded.try_page.routes import Routes
 from bertline.serving.settings import ServerSettings
 
-__all__ = ["Door", "Reply", "Service", "answer"]
+__all__ = ["RestServer", "Reply", "Service", "answer"]
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -42,7 +42,7 @@ class _Gone(Exception):
     """The client left before its request was whole."""
 
 
-class Door:
+class RestServer:
     """REST on a port of its own, in a thread of its own."""
 
     def __init__(

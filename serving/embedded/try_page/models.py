@@ -15,7 +15,7 @@ from bertline.models.responses.types import EMBED, EMBEDDED
 from bertline.models.tasks.base.task import tasks_with
 from bertline.serving.client.recognition import CHOICES, Signature, UnknownKindError, kind_of, text_keys
 from bertline.serving.client.requests import specs_of
-from bertline.serving.contract import DEFAULT_SIGNATURE, read_card
+from bertline.serving.contract import DEFAULT_SIGNATURE, read_metadata
 from bertline.serving.embedded.errors import RequestError
 from bertline.serving.embedded.lifecycle import warm_up
 from bertline.serving.embedded.lifecycle.known import Lease, State
@@ -24,9 +24,9 @@ from bertline.serving.embedded.tensors import to_array
 
 Signatures = Mapping[str, meta_graph_pb2.SignatureDef]
 
-_EXAMPLES, _MOST_CHARACTERS = 3, 2000
-_MOST_LABELS = 1000
-_MOST_ELEMENTS = 1000  # of an example's tensor
+_EXAMPLES, _MAX_CHARACTERS = 3, 2000
+_MAX_LABELS = 1000
+_MAX_ELEMENTS = 1000  # of an example's tensor
 
 
 def known_models(manager: Manager, *, with_examples: bool) -> list[dict[str, Any]]:
@@ -60,10 +60,10 @@ def _model(manager: Manager, name: str, with_examples: bool) -> dict[str, Any]:
 
 
 def described(lease: Lease, *, with_examples: bool) -> dict[str, Any]:
-    """A version, by its card where it has one, and by its signatures alone where it has none."""
+    """A version, by its metadata where it has any, and by its signatures alone where it has none."""
     signatures: Signatures = lease.servable.signatures
-    card = read_card(str(lease.folder)) if lease.folder else {}
-    found: dict[str, Any] = {"version": lease.version, "task": _text(card.get("task")), "kind": ""}
+    metadata = read_metadata(str(lease.folder)) if lease.folder else {}
+    found: dict[str, Any] = {"version": lease.version, "task": _text(metadata.get("task")), "kind": ""}
     if DEFAULT_SIGNATURE not in signatures:
         return found | {"problem": f"it has no signature {DEFAULT_SIGNATURE}, which this page uses; use REST."}
     signature = _signature(signatures[DEFAULT_SIGNATURE])
@@ -72,15 +72,15 @@ def described(lease: Lease, *, with_examples: bool) -> dict[str, Any]:
     except UnknownKindError as error:
         return found | {"problem": f"{error}; use REST."}
     keys = text_keys(kind, signature)
-    labels = card.get("labels")
+    labels = metadata.get("labels")
     names = [label for label in labels if isinstance(label, str)] if isinstance(labels, list) else []
     return found | {
         "kind": kind.call,
         "task": found["task"] or tasks_with(kind)[0],
         "texts": list(keys),
         "outputs": list(kind.outputs),
-        "labels": names[:_MOST_LABELS],
-        "positive": _text(card.get("positive")),
+        "labels": names[:_MAX_LABELS],
+        "positive": _text(metadata.get("positive")),
         "embeds": EMBED in signatures and _is_embed(signatures[EMBED]),
         "examples": _examples(lease.folder, keys) if with_examples and lease.folder else [],
     }
@@ -107,11 +107,11 @@ def _examples(folder: Path, keys: tuple[str, ...]) -> list[dict[str, Any]]:
                 rows.append({key: _first(request.inputs[key], key) for key in keys})
     except (RequestError, OSError, ValueError, IndexError, AttributeError):
         return []  # a page without examples is a page all the same
-    return [row for row in rows if sum(map(len, _flat(row))) <= _MOST_CHARACTERS]
+    return [row for row in rows if sum(map(len, _flat(row))) <= _MAX_CHARACTERS]
 
 
 def _first(proto: Any, key: str) -> str | list[str]:
-    value = to_array(proto, _MOST_ELEMENTS)[0]
+    value = to_array(proto, _MAX_ELEMENTS)[0]
     return [text_of(text) for text in value if text] if key == CHOICES else text_of(value)
 
 

@@ -47,7 +47,7 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 """Of a question to explain; its texts have 100,000 characters at most, which the explainer counts."""
 _HERE = Path(__file__).parent
 _log = logging.getLogger(__name__)
@@ -108,9 +108,9 @@ class Routes:
         _require_own_page(headers)
         if self._explaining is None:
             raise RequestError("UNIMPLEMENTED", "This server explains no predictions; use `bertline explain`.")
-        if len(body) > MOST_BYTES:
+        if len(body) > MAX_BYTES:
             return Reply(
-                413, error_reply(f"A request to explain is limited to {MOST_BYTES:,} bytes; explain a shorter text.")
+                413, error_reply(f"A request to explain is limited to {MAX_BYTES:,} bytes; explain a shorter text.")
             )
         try:
             question = json.loads(body)

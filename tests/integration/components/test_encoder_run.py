@@ -48,12 +48,12 @@ def tags_of(pushed) -> dict[str, str]:
         "blessed": "true",
         "pushed_version": str(pushed.version),
         "pushed_path": str(pushed.path),
-        "pushed_digest": pushed.card["digest"],
+        "pushed_digest": pushed.metadata["digest"],
     }
 
 
 class Store:
-    """A real store in a workspace, and pre-trainings recorded by the line's own tracker."""
+    """A real store in a workspace, and pre-trainings recorded by the pipeline's own tracker."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.workspace = folder, folder / "workspace"

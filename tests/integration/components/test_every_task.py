@@ -1,4 +1,4 @@
-"""Every task without a whole line in `make test`: rows are learned from, exported, asked and measured."""
+"""Every task without a whole pipeline in `make test`: rows are learned from, exported, asked and measured."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  the ops inside the exported models
-from learned import DEEDS, LESSONS, THINGS, VERSION, held_out
+from learned import DEEDS, LESSONS, THINGS, VERSION, evaluation
 from tiny_models import CLASSES
 
 from bertline.components.evaluator.executor import evaluate
-from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.evaluator.predictions.rows import EvaluationPredictions
 from bertline.components.evaluator.predictions.scores import scores
 from bertline.models.tasks.base.task import get_task
 from bertline.pipeline.config import CHOICES, EvaluationConfig, task_names
 
 WITH_A_LINE = {"tagging", "translation"}
-"""Their whole lines are in tests/e2e, and not marked `full`."""
+"""Their whole pipelines are in tests/e2e, and not marked `full`."""
 
 
 def history(folder):
@@ -90,7 +90,7 @@ def right_answers(serve, rows):
     ]
 
 
-def right_fillings(serve, rows):
+def right_predictions(serve, rows):
     """`cat cat [MASK] cat` is filled with the word beside it."""
     found = serve(text=tf.constant([f"{thing} {thing} [MASK] {thing}" for thing in THINGS]))["fillings"].numpy()
     return [fillings[0][0].decode() == thing for fillings, thing in zip(found, THINGS, strict=True)]
@@ -104,15 +104,15 @@ RIGHT = {
     "matching": right_matches,
     "choice": right_choices,
     "answering": right_answers,
-    "pretraining": right_fillings,
+    "pretraining": right_predictions,
 }
-"""(signature, held-out rows) -> whether each answer is right."""
+"""(signature, evaluation examples) -> whether each answer is right."""
 
 
 @pytest.mark.parametrize("name", LESSONS)
 def test_the_exported_signature_answers_what_was_learned(name, learned_model):
     model = tf.saved_model.load(str(learned_model(name) / name / str(VERSION)))
-    assert np.mean(RIGHT[name](model.signatures["serving_default"], held_out(name))) >= 0.8
+    assert np.mean(RIGHT[name](model.signatures["serving_default"], evaluation(name))) >= 0.8
 
 
 @pytest.mark.parametrize("name", LESSONS)
@@ -131,8 +131,8 @@ def test_the_evaluator_measures_what_the_training_and_the_kept_rows_say(name, le
         assert verdict.baselines and verdict.baseline_notes == [] and verdict.baseline_seconds < 60
         assert {metric for found in verdict.baselines.values() for metric in found} <= {*verdict.metrics}
     measured = dict(verdict.metrics)
-    assert measured.pop("rows") == len(held_out(name))
-    assert scores(HeldOutRows.read(tmp_path)) == pytest.approx(measured, rel=1e-5, abs=1e-5)
+    assert measured.pop("rows") == len(evaluation(name))
+    assert scores(EvaluationPredictions.read(tmp_path)) == pytest.approx(measured, rel=1e-5, abs=1e-5)
     last = [record for record in history(folder) if "eval_loss" in record][-1]
     while_training = {metric: last[f"eval_{metric}"] for metric in measured if f"eval_{metric}" in last}
     assert while_training or name in ("choice", "pretraining")

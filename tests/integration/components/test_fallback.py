@@ -27,7 +27,7 @@ from bertline.models.tokenization.tokenizer import TextEncoder
 from bertline.pipeline.cli import main
 from bertline.pipeline.config import EvaluationConfig, ModelConfig, PretrainingConfig, TextConfig, TrainingConfig
 from bertline.pipeline.core import events
-from bertline.serving.contract import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, TOKENIZE_SIGNATURE, read_card
+from bertline.serving.contract import EXAMPLES_SIGNATURE, TARGETS_SIGNATURE, TOKENIZE_SIGNATURE, read_metadata
 
 LABELS = ("坏", "好")
 SIGNS = ("无聊", "难看", "失望"), ("精彩", "好看", "感人")
@@ -110,12 +110,12 @@ def exported(files):
 
 def test_the_model_that_is_better_is_exported_and_told(exported, files):
     model, heard = exported
-    card = read_card(model)
-    assert card["kind"] == "tf-idf" and card["task"] == "classification"
-    assert card["model"]["size"]["features"] > 50 and card["model"]["parameters"] > 100
+    metadata = read_metadata(model)
+    assert metadata["kind"] == "tf-idf" and metadata["task"] == "classification"
+    assert metadata["model"]["size"]["features"] > 50 and metadata["model"]["parameters"] > 100
     history = [json.loads(line) for line in (files[0] / "history" / "history.jsonl").open()]
     of_encoder = next(record["eval_accuracy"] for record in history if "eval_loss" in record)
-    assert f"accuracy 1.0000 on the evaluation examples, against {of_encoder:.4f} of the encoder" in card["kind_why"]
+    assert f"accuracy 1.0000 on the evaluation examples, against {of_encoder:.4f} of the encoder" in metadata["kind_why"]
     assert any("fallback TF-IDF with logistic regression is exported" in line for line in heard), heard
 
 
@@ -220,7 +220,7 @@ def test_several_labels_and_numbers_have_a_fallback_that_answers_as_the_baseline
     context = Context(context_of(files[1]).text, (*LABELS, "每", "长", "无") if task == "multilabel" else ())
     trained, result = Candidate(described, None, list), Trained(eval_loss=9.0)
     chosen = better_one(trained, context, result, ("loss",), *splits)
-    assert chosen is not trained and chosen.card["kind"] == "tf-idf" and "loss 0." in chosen.why
+    assert chosen is not trained and chosen.metadata["kind"] == "tf-idf" and "loss 0." in chosen.why
     features = next(iter(chosen.rows()))
     output = next(iter(described.evaluation.outputs.values()))
     answered = described.serving.predict(chosen.model, padded(features), context)

@@ -151,7 +151,7 @@ def test_too_many_bad_rows_leave_the_quarantine_where_the_error_says(tmp_path):
     assert not kept.exists()  # the mended run must not seem to have bad rows
 
 
-def test_a_file_that_breaks_off_stops_the_line_though_few_rows_are_bad(tmp_path):
+def test_a_file_that_breaks_off_stops_the_pipeline_though_few_rows_are_bad(tmp_path):
     whole = bz2.compress(write_rows(tmp_path / "a.csv", 60_000).read_bytes(), 1)
     path = tmp_path / "a.csv.bz2"
     path.write_bytes(whole[: len(whole) // 2])
@@ -213,7 +213,7 @@ def test_stock_statistics_read_the_examples_and_new_content_is_read_anew(tmp_pat
     assert executions(tmp_path)["Ingest"] == [complete, cached, complete]
 
 
-def test_the_caller_of_the_line_gets_a_plain_error_and_the_quarantine(tmp_path):
+def test_the_caller_of_the_pipeline_gets_a_plain_error_and_the_quarantine(tmp_path):
     path = write_rows(tmp_path / "a.csv", extra="bad\n" * 30)
     with pytest.raises(BertlineError, match="30 of 90 examples"):
         run_line(DataConfig(path=str(path)), tmp_path)

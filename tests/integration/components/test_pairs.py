@@ -56,13 +56,13 @@ def test_examples_are_packed_pairs_with_masks_that_fit_them(examples):
         assert segments == [0] * (ids.index(3) + 1) + [1] * (len(ids) - ids.index(3) - 1)
         assert len(positions) == len(masked) == max(1, round(0.15 * len(ids)))
         assert not {ids[position] for position in positions} & {0, 2, 3}
-        assert words == len(ids) - 3  # of pieces that are words
+        assert words == len(ids) - 3  # of tokens that are words
 
 
 def test_every_document_is_read_to_its_end_and_empty_ones_are_left_out(examples, tmp_path):
-    encoder = TextEncoder(write_vocab(tmp_path, VOCAB), reading="huggingface")
+    encoder = TextEncoder(write_vocab(tmp_path, VOCAB), tokenizer_variant="huggingface")
     seen = {token for ids, *_ in examples for token in ids}
-    expected = {token for row in encoder.pieces(tf.constant(DOCUMENTS)).to_list() for token in row}
+    expected = {token for row in encoder.tokenize(tf.constant(DOCUMENTS)).to_list() for token in row}
     assert expected <= seen
 
 

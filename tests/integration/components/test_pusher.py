@@ -63,5 +63,5 @@ def test_a_push_is_written_into_the_metadata_and_happens_once(tmp_path, blessed,
         assert properties["pushed_destination"].string_value == str(tmp_path / "served" / "1")
         assert properties["digest"].string_value == model_digest(tmp_path / "model" / "Format-Serving")
         assert properties["fresh"].int_value == fresh
-    card = latest(tmp_path / "served").card
-    assert card["pipeline"] == "reviews" and card["mlflow_run_id"] == "5ca1ab1e"
+    metadata = latest(tmp_path / "served").metadata
+    assert metadata["pipeline"] == "reviews" and metadata["mlflow_run_id"] == "5ca1ab1e"

@@ -27,8 +27,8 @@ def registered(tmp_path_factory):
         (made / "assets.extra" / "note").write_text(str(number))  # so that they are two models
         tracker = tracked(config, f"run {number}")
         tracker.register(lambda: candidate(config, made))
-        card = json.loads((made / "assets.extra" / "bertline.json").read_text())
-        pushed = publish(made, config.push_path, {**card, "pipeline": NAME})
+        metadata = json.loads((made / "assets.extra" / "bertline.json").read_text())
+        pushed = publish(made, config.push_path, {**metadata, "pipeline": NAME})
         tracker.register(lambda pushed=pushed: champion(NAME, pushed))
         tracker.finish("FINISHED", {})
         send(config)

@@ -1,4 +1,4 @@
-"""The Evaluator's rows without TFX: every held-out row with the candidate's answer, from TFMA's own pipeline."""
+"""The Evaluator's rows without TFX: every evaluation example with the candidate's answer, from TFMA's own pipeline."""
 
 import apache_beam as beam
 import numpy as np
@@ -7,14 +7,14 @@ import tensorflow as tf
 from tiny_models import CLASSES, Tiny, make
 
 from bertline.components.evaluator.executor import evaluate
-from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.evaluator.predictions.rows import EvaluationPredictions
 from bertline.components.evaluator.predictions.scores import scores
-from bertline.components.evaluator.predictions.writer import MOST_CHARACTERS
+from bertline.components.evaluator.predictions.writer import MAX_CHARACTERS
 from bertline.models.tasks.base.task import get_task
 from bertline.pipeline.config import EvaluationConfig
 from bertline.serving.export.saved_model import ServedModel, export
 
-LONG = "é" * (MOST_CHARACTERS + 1)
+LONG = "é" * (MAX_CHARACTERS + 1)
 ROWS = [(f"a film {row} 🎬", CLASSES[row % 3]) for row in range(150)] + [("bad", "good")] * 2
 ODD = [("bad", "bad"), ("no label", None), (LONG, "bad"), (LONG + "!", "bad")]
 
@@ -59,7 +59,7 @@ def run(folder, parts, model, baseline=None, **settings):
         text_keys=("text",),
     )
     assert not list((folder / "output").glob("rows-parts*"))
-    return verdict, HeldOutRows.read(folder / "output")
+    return verdict, EvaluationPredictions.read(folder / "output")
 
 
 def test_the_candidates_rows_are_kept_whatever_the_files_and_whether_there_is_a_baseline(models, tmp_path):
@@ -86,7 +86,7 @@ def test_the_candidates_rows_are_kept_whatever_the_files_and_whether_there_is_a_
     texts = [row["text"] for row in rows.texts]
     twice = sorted(name for name, text in zip(rows.ids, texts, strict=True) if text == "bad")
     assert len(twice) == 3 and sum(name.endswith("-2") for name in twice) == 1  # with another label it is another row
-    assert texts.count(LONG[:MOST_CHARACTERS]) == 2  # told apart by what is not kept
+    assert texts.count(LONG[:MAX_CHARACTERS]) == 2  # told apart by what is not kept
     labels = {row["text"]: CLASSES[label] for row, label in zip(rows.texts, rows.label(), strict=True)}
     assert all(labels[text] == label for text, label in ROWS[:150])
 
@@ -111,7 +111,7 @@ def test_each_model_is_measured_by_its_own_threshold(tmp_path):
         labels=CLASSES,
         text_keys=("text",),
     )
-    rows = HeldOutRows.read(tmp_path / "output")
+    rows = EvaluationPredictions.read(tmp_path / "output")
     assert rows.description.decision.threshold == 0.4999
     assert verdict.metrics["micro_f1"] == pytest.approx(scores(rows)["micro_f1"]) and verdict.metrics["micro_f1"] > 0
     assert verdict.baseline_metrics["micro_f1"] == 0

@@ -13,7 +13,7 @@ from bertline.models.tasks.base.task import get_task
 from bertline.pipeline.config import CHOICES
 from bertline.serving.contract import DEFAULT_SIGNATURE, WARM_UP
 from bertline.serving.embedded.lifecycle.warm_up import records
-from bertline.serving.export.samples import choose_rows, make_samples, write_samples
+from bertline.serving.export.samples import choose_examples, make_samples, write_samples
 from bertline.serving.export.saved_model import export
 
 TEXTS = [b"a good film", b"bad", b"a bad film " * 20, "très 好 film".encode(), b"", b"a a good one"]
@@ -36,7 +36,7 @@ def exported(tmp_path_factory):
     folder = tmp_path_factory.mktemp("check")
     served = make(Tiny("classification", ("text",)), folder)
     context = served._context
-    rows = choose_rows(get_task("classification"), context, [write_examples(folder / "raw.gz", ("text",))], 3)
+    rows = choose_examples(get_task("classification"), context, [write_examples(folder / "raw.gz", ("text",))], 3)
     samples = make_samples(served.predict, rows, "tiny")
     export(served, str(folder / "model"), {"task": "classification"})
     write_samples(samples, folder / "model")
@@ -100,8 +100,8 @@ def test_damaged_samples_are_refused(model):
 @pytest.mark.parametrize("tiny", EVERY, ids=lambda tiny: f"{tiny.task}-{len(tiny.texts)}")
 def test_every_task_has_samples_by_the_names_of_its_signature(tiny, tmp_path):
     served, task = make(tiny, tmp_path), get_task(tiny.task)
-    rows = choose_rows(task, served._context, [write_examples(tmp_path / "raw.gz", tiny.texts)], 2)
-    made_up = choose_rows(task, served._context, [], 2)  # where the files hold no text
+    rows = choose_examples(task, served._context, [write_examples(tmp_path / "raw.gz", tiny.texts)], 2)
+    made_up = choose_examples(task, served._context, [], 2)  # where the files hold no text
     write_samples(make_samples(served.predict, [*rows, *made_up], "tiny"), tmp_path)
     samples = read_samples(tmp_path)
     assert len(samples) == 4
@@ -116,7 +116,7 @@ def test_every_task_has_samples_by_the_names_of_its_signature(tiny, tmp_path):
 
 def test_no_samples_leave_no_file(tmp_path):
     served = make(EVERY[0], tmp_path)
-    rows = choose_rows(get_task("classification"), served._context, [write_examples(tmp_path / "raw.gz", ("text",))], 0)
+    rows = choose_examples(get_task("classification"), served._context, [write_examples(tmp_path / "raw.gz", ("text",))], 0)
     write_samples(make_samples(served.predict, rows, "tiny"), tmp_path)
     assert not (tmp_path / WARM_UP).exists()
 

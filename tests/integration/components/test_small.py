@@ -20,7 +20,7 @@ from bertline.components.small_data import SMALL_BYTES, is_small
 from bertline.components.statistics import component as statistics
 from bertline.components.transform import component as transform
 from bertline.components.transform.executor import target_vocabulary_of, vocabulary_of
-from bertline.models.tokenization.vocabulary import SPECIAL_PIECES, read_vocabulary
+from bertline.models.tokenization.vocabulary import SPECIAL_TOKENS, read_vocabulary
 from bertline.pipeline.config import TextConfig
 from bertline.pipeline.orchestration.beam import beam_args
 from bertline.pipeline.settings.loader import load
@@ -30,7 +30,7 @@ SMALL = [*BEAM, f"--small_data_bytes={SMALL_BYTES}"]
 WAYS = {"beam": BEAM, "small": SMALL}
 LINK, RATES = "stats_dashboard_link", "sample_rate_by_split"
 LETTERS = "abcdefghij"
-VOCAB = [*SPECIAL_PIECES, *"中!é", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
+VOCAB = [*SPECIAL_TOKENS, *"中!é", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
 
 
 def artifact(artifact_type, folder):
@@ -262,8 +262,8 @@ def transformed(request, tmp_path_factory):
     schema = artifact(standard_artifacts.Schema, root / "schema")
     (root / "schema" / "schema.pbtxt").write_text(schema_text)
     vocabulary = artifact(Vocabulary, root / "vocabulary")
-    for name, pieces in {"vocab.txt": VOCAB, "target_vocab.txt": [*SPECIAL_PIECES, *reversed(VOCAB[5:])]}.items():
-        (root / "vocabulary" / name).write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
+    for name, tokens in {"vocab.txt": VOCAB, "target_vocab.txt": [*SPECIAL_TOKENS, *reversed(VOCAB[5:])]}.items():
+        (root / "vocabulary" / name).write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
     inputs = {"examples": [examples], "schema": [schema], "vocabulary": [vocabulary]}
     channels = (channel_utils.as_channel(made) for made in inputs.values())
     properties = transform.Transform(*channels, task=request.param, text=text.model_dump_json(), code="").exec_properties

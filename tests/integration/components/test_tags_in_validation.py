@@ -1,4 +1,4 @@
-"""Tags of words at the gate: a list of classes a row, and one that nobody trained on stops the line."""
+"""Tags of words at the gate: a list of classes a row, and one that nobody trained on stops the pipeline."""
 
 import json
 
@@ -9,7 +9,7 @@ import tensorflow_data_validation as tfdv
 from bertline.components.ingest.executor import make_example
 from bertline.components.ingest.readers.records import Row
 from bertline.components.ingest.report import Tally
-from bertline.components.ingest.rows import sort_row
+from bertline.components.ingest.rows import sort_example
 from bertline.components.validation.anomalies import explain, validate
 from bertline.components.validation.executor import make_schema
 from bertline.pipeline.config import DataConfig, ValidationConfig
@@ -18,16 +18,16 @@ from bertline.pipeline.core.errors import BertlineError
 GOOD = [("Ada wrote to Charles", "B-PER O O B-PER"), ("In London town", "O B-LOC I-LOC")] * 20
 
 
-def found_in(folder, train, held_out, **settings):
+def found_in(folder, train, evaluation, **settings):
     """The schema of the training rows, and the anomalies of all rows."""
     data = DataConfig(train="train.conll", eval="eval.conll", **settings)
     tally, statistics = Tally(), {}
-    for split, rows in (("train", train), ("eval", held_out)):
+    for split, rows in (("train", train), ("eval", evaluation)):
         path = str(folder / split)
         with tf.io.TFRecordWriter(path) as writer:
             for line, (text, label) in enumerate(rows, 1):
                 row = Row(f"{split}.conll", line, {"text": text, "label": label})
-                kept = sort_row(row, data, split, (), "tags")
+                kept = sort_example(row, data, split, (), "tags")
                 tally.add(row, kept)
                 writer.write(make_example(kept.features))
         statistics[split] = tfdv.generate_statistics_from_tfrecord(path)

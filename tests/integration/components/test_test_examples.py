@@ -13,7 +13,7 @@ from test_rows_of_evaluator import write_examples
 from tiny_models import CLASSES, Tiny, make
 
 from bertline.components.evaluator.executor import evaluate
-from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.evaluator.predictions.rows import EvaluationPredictions
 from bertline.components.evaluator.predictions.scores import scores
 from bertline.components.evaluator.verdict import OVERALL, Verdict
 from bertline.components.ingest.component import Ingest
@@ -124,11 +124,11 @@ def test_the_evaluator_measures_the_model_on_test_examples_with_intervals_and_ju
         )
 
     verdict = judged(test=[str(tmp_path / "test.gz")])
-    kept = HeldOutRows.read(tmp_path / "output 1" / "test")
+    kept = EvaluationPredictions.read(tmp_path / "output 1" / "test")
     assert len(kept) == 41 and verdict.test_rows == 40
     assert {name: found["value"] for name, found in verdict.test.items()} == pytest.approx(scores(kept), abs=1e-6)
     low, value, high = (verdict.test["accuracy"][end] for end in ("low", "value", "high"))
     assert low <= value <= high and low < high
     assert verdict.blessed and OVERALL not in verdict.slices
-    assert verdict.metrics["rows"] == 30 and len(HeldOutRows.read(tmp_path / "output 1")) == 30
+    assert verdict.metrics["rows"] == 30 and len(EvaluationPredictions.read(tmp_path / "output 1")) == 30
     assert Verdict.from_json(verdict.to_json()) == verdict

@@ -16,11 +16,11 @@ from bertline.components.transform.component import Executor, Transform
 from bertline.components.transform.executor import first_values, target_vocabulary_of, vocabulary_of
 from bertline.models.tasks.base.task import get_task
 from bertline.models.tokenization.tokenizer import TextEncoder
-from bertline.models.tokenization.vocabulary import SPECIAL_PIECES, read_vocabulary
+from bertline.models.tokenization.vocabulary import SPECIAL_TOKENS, read_vocabulary
 from bertline.pipeline.config import TextConfig
 
 TEXT = TextConfig(seq_len=12)
-VOCAB = [*SPECIAL_PIECES, *"中!。", *string.ascii_lowercase, *(f"##{letter}" for letter in string.ascii_lowercase)]
+VOCAB = [*SPECIAL_TOKENS, *"中!。", *string.ascii_lowercase, *(f"##{letter}" for letter in string.ascii_lowercase)]
 ROWS = [
     ("A café!", "fresh"),
     ("中文。 full\u3000width\u00a0here", "rotten"),
@@ -73,8 +73,8 @@ def run(root, text: TextConfig, vocabularies: dict[str, list[str]]) -> tuple[str
     schema = artifact(standard_artifacts.Schema, root / "schema")
     (root / "schema" / "schema.pbtxt").write_text(SCHEMA)
     vocabulary = artifact(Vocabulary, root / "vocabulary")
-    for name, pieces in vocabularies.items():
-        (root / "vocabulary" / name).write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
+    for name, tokens in vocabularies.items():
+        (root / "vocabulary" / name).write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
     graph = artifact(standard_artifacts.TransformGraph, root / "graph")
     output = artifact(standard_artifacts.Examples, root / "output")
     component = Transform(
@@ -167,7 +167,7 @@ def test_a_task_that_writes_texts_has_an_encoder_for_them(tmp_path, monkeypatch,
     task = dataclasses.replace(task, preprocessing=preprocessing)
     monkeypatch.setattr(transform, "get_task", lambda name: task)
     text = TEXT.model_copy(update={"separate_vocabularies": separate})
-    second = [*SPECIAL_PIECES, "rotten", "fresh"]
+    second = [*SPECIAL_TOKENS, "rotten", "fresh"]
     graph, output, path = run(tmp_path, text, {"vocab.txt": VOCAB, **({"target_vocab.txt": second} if separate else {})})
     assert read_vocabulary(vocabulary_of(graph)) == VOCAB
     assert read_vocabulary(target_vocabulary_of(graph)) == (second if separate else VOCAB)

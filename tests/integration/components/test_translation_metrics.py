@@ -12,11 +12,11 @@ import sacrebleu
 import tensorflow as tf
 import translations
 from click.testing import CliRunner
-from made_rows import random_rows
+from made_rows import random_predictions
 from recorded_runs import Record
 
 from bertline.components.evaluator.executor import evaluate
-from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.evaluator.predictions.rows import EvaluationPredictions
 from bertline.components.evaluator.predictions.scores import scores
 from bertline.components.evaluator.verdict import Verdict
 from bertline.pipeline.cli import main
@@ -52,9 +52,9 @@ def expected(rows):
     kept = [(text, reference) for text, reference in rows if reference]
     references = [[reference for _, reference in kept]]
     as_it_is, shouted = [text for text, _ in kept], [text.upper() for text, _ in kept]
-    pieces = np.asarray([len(reference.encode()) for _, reference in kept])
+    tokens = np.asarray([len(reference.encode()) for _, reference in kept])
     sizes = np.asarray([len(text.encode()) for text in as_it_is])
-    loss = float(np.average(sizes / 10, weights=pieces))
+    loss = float(np.average(sizes / 10, weights=tokens))
     return {
         "bleu": sacrebleu.corpus_bleu(as_it_is, references).score,
         "chrf": sacrebleu.corpus_chrf(as_it_is, references).score,
@@ -62,7 +62,7 @@ def expected(rows):
         "greedy_chrf": sacrebleu.corpus_chrf(shouted, references).score,
         "cross_entropy": loss,
         "perplexity": math.exp(loss),
-        "token_accuracy": float(np.average(1 / (1 + sizes), weights=pieces)),
+        "token_accuracy": float(np.average(1 / (1 + sizes), weights=tokens)),
         "rows": len(kept),
     }
 
@@ -94,14 +94,14 @@ def test_both_outputs_are_measured_on_every_slice_and_from_the_kept_rows(tmp_pat
         assert verdict.slices[f"source=web {odd}"] == pytest.approx(expected(chosen), rel=1e-5)
     if with_baseline:
         assert verdict.baseline_metrics == pytest.approx(verdict.metrics)
-    kept = HeldOutRows.read(tmp_path / "output")
+    kept = EvaluationPredictions.read(tmp_path / "output")
     assert scores(kept) == pytest.approx({name: value for name, value in wanted.items() if name != "rows"}, rel=1e-5)
     assert sorted(zip((row["text"] for row in kept.texts), kept.label(), strict=True)) == sorted(rows)
 
 
 def test_two_runs_are_compared_by_their_translations(tmp_path):
     record = Record(tmp_path)
-    one, other = random_rows("translation", 120), random_rows("translation", 120, seed=4, skill=0.9)
+    one, other = random_predictions("translation", 120), random_predictions("translation", 120, seed=4, skill=0.9)
     params = {"task": "translation", "evaluation.thresholds.bleu": "1"}
     names = []
     for name, rows in (("one", one), ("other", other)):

@@ -1,4 +1,4 @@
-"""The schema from the config, and the gate that stops the line."""
+"""The schema from the config, and the gate that stops the pipeline."""
 
 import json
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from tfx.orchestration.pipeline import Pipeline
 from bertline.components.ingest.component import Ingest
 from bertline.components.ingest.readers.records import Row
 from bertline.components.ingest.report import Tally
-from bertline.components.ingest.rows import sort_row
+from bertline.components.ingest.rows import sort_example
 from bertline.components.validation.anomalies import Anomaly, explain, validate
 from bertline.components.validation.component import DataGate, SchemaFromConfig
 from bertline.components.validation.executor import gate, make_schema, read_baseline
@@ -41,7 +41,7 @@ class Data:
             features = []
             for line, (text, label) in enumerate(pairs, start=2):
                 row = Row(f"{split}.csv", line, {"text": text, "label": label})
-                kept = sort_row(row, data, split, (), kind)
+                kept = sort_example(row, data, split, (), kind)
                 tally.add(row, kept)
                 features.append(kept.features)
             self.statistics[split] = tfdv.generate_statistics_from_dataframe(pd.DataFrame(features))
@@ -286,7 +286,7 @@ def run_line(tmp_path: Path, rows: list[tuple[str | None, str | None]], inputs: 
     )
 
 
-def test_the_line_stops_at_an_anomaly_and_goes_on_when_it_is_allowed(tmp_path):
+def test_the_pipeline_stops_at_an_anomaly_and_goes_on_when_it_is_allowed(tmp_path):
     broken = [*balanced(60), (SHORT, None)]
     with pytest.raises(BertlineError, match=r"missing label in 1 of .*rows\.csv:62"):
         run_line(tmp_path, broken, "1")

@@ -15,7 +15,7 @@ from bertline.components.vocabulary.component import Executor, VocabularyGen
 from bertline.components.vocabulary.executor import SplitIntoWords
 from bertline.components.vocabulary.learner import learn_vocabulary
 from bertline.models.tokenization.tokenizer import TextEncoder
-from bertline.models.tokenization.vocabulary import SPECIAL_PIECES, read_vocabulary
+from bertline.models.tokenization.vocabulary import SPECIAL_TOKENS, read_vocabulary
 from bertline.pipeline.config import TextConfig
 from bertline.pipeline.core.errors import BertlineError
 
@@ -34,9 +34,9 @@ SENTENCES = [
 ]
 
 
-def test_special_pieces_come_first_then_the_alphabet_then_what_was_joined():
+def test_special_tokens_come_first_then_the_alphabet_then_what_was_joined():
     vocab = learn_vocabulary(COUNTS, 1000)
-    assert vocab[:5] == list(SPECIAL_PIECES)
+    assert vocab[:5] == list(SPECIAL_TOKENS)
     # In order of frequency; what only stood alone has no continuation.
     assert vocab[5:11] == ["e", "##e", "w", "##w", "s", "##s"]
     assert "##!" not in vocab and "##中" not in vocab and "##q" not in vocab
@@ -47,7 +47,7 @@ def test_special_pieces_come_first_then_the_alphabet_then_what_was_joined():
 
 
 def test_what_occurs_once_is_not_joined():
-    assert not [piece for piece in learn_vocabulary({"abc": 1}, 100)[5:] if len(piece.removeprefix("##")) > 1]
+    assert not [token for token in learn_vocabulary({"abc": 1}, 100)[5:] if len(token.removeprefix("##")) > 1]
 
 
 @settings(max_examples=100, deadline=None)
@@ -68,9 +68,9 @@ def test_a_vocabulary_keeps_to_its_size_and_to_the_counts_alone(counts, size, se
 @settings(max_examples=50, deadline=None)
 @given(words=st.lists(st.text("ab", min_size=1, max_size=12), min_size=1, max_size=20))
 def test_repeated_letters_are_joined_without_loss(words):
-    """`aaa` holds the pair (##a, ##a) twice but overlapping: every piece must still be a part of some word."""
+    """`aaa` holds the pair (##a, ##a) twice but overlapping: every token must still be a part of some word."""
     vocab = learn_vocabulary(dict.fromkeys(words, 3), 200)
-    parts = {piece.removeprefix("##") for piece in vocab[5:]}
+    parts = {token.removeprefix("##") for token in vocab[5:]}
     assert all(any(part in word for word in words) for part in parts)
     assert set(words) <= set(vocab)
 
@@ -135,15 +135,15 @@ def test_a_learned_vocabulary_has_the_size_asked_for(tmp_path):
     assert len(read_vocabulary(run(tmp_path, TextConfig(vocab_size=100), SENTENCES * 2))) == 100
 
 
-def test_reserved_pieces_stand_after_the_special_ones_and_are_not_learned_from(tmp_path):
+def test_reserved_tokens_stand_after_the_special_ones_and_are_not_learned_from(tmp_path):
     text = TextConfig(vocab_size=100, tokenizer_variant="huggingface", reserved_tokens=("[URL]", "[unused1]"))
     path = run(tmp_path, text, [f"[URL] {sentence} [URL]" for sentence in SENTENCES] * 2)
     vocab = read_vocabulary(path)
-    assert vocab[:7] == [*SPECIAL_PIECES, "[URL]", "[unused1]"]
+    assert vocab[:7] == [*SPECIAL_TOKENS, "[URL]", "[unused1]"]
     assert len(vocab) == 100 and not {"[", "]", "url"} & set(vocab)
-    assert all(piece.isprintable() for piece in vocab)
+    assert all(token.isprintable() for token in vocab)
     encoder = TextEncoder.from_config(path, text)
-    assert encoder.pieces(tf.constant(["[URL]"])).to_list() == [[5]]
+    assert encoder.tokenize(tf.constant(["[URL]"])).to_list() == [[5]]
 
 
 def test_cased_text_keeps_its_capitals_and_accents(tmp_path):
@@ -153,11 +153,11 @@ def test_cased_text_keeps_its_capitals_and_accents(tmp_path):
 
 def test_a_given_vocabulary_is_taken_as_it_is(tmp_path):
     given_path = tmp_path / "given.txt"
-    given_path.write_text("\n".join(["[unused]", *SPECIAL_PIECES, "film"]), encoding="utf-8")
-    assert read_vocabulary(run(tmp_path, TextConfig(vocab=str(given_path)))) == ["[unused]", *SPECIAL_PIECES, "film"]
+    given_path.write_text("\n".join(["[unused]", *SPECIAL_TOKENS, "film"]), encoding="utf-8")
+    assert read_vocabulary(run(tmp_path, TextConfig(vocab=str(given_path)))) == ["[unused]", *SPECIAL_TOKENS, "film"]
 
 
-def test_a_faulty_given_vocabulary_stops_the_line(tmp_path):
+def test_a_faulty_given_vocabulary_stops_the_pipeline(tmp_path):
     given_path = tmp_path / "given.txt"
     given_path.write_text("film\nfilm\n", encoding="utf-8")
     with pytest.raises(BertlineError, match="given.txt, line 2: 'film' is on line 1 too"):
@@ -187,13 +187,13 @@ def test_each_language_has_a_vocabulary_of_its_own_if_asked_for(tmp_path):
     assert source == read_vocabulary(path)
     assert "film" in source and "ß" not in source and "der" not in source
     assert {"Film", "der", "##ß"} <= set(target) and "q" not in target
-    assert len(source) <= 120 and len(target) <= 120 and source[:5] == target[:5] == list(SPECIAL_PIECES)
+    assert len(source) <= 120 and len(target) <= 120 and source[:5] == target[:5] == list(SPECIAL_TOKENS)
 
 
 def test_either_of_two_vocabularies_can_be_given(tmp_path):
     given_path = tmp_path / "given.txt"
-    given_path.write_text("\n".join([*SPECIAL_PIECES, "Hund"]), encoding="utf-8")
-    given_one = [*SPECIAL_PIECES, "Hund"]
+    given_path.write_text("\n".join([*SPECIAL_TOKENS, "Hund"]), encoding="utf-8")
+    given_one = [*SPECIAL_TOKENS, "Hund"]
     for name, learned in (("vocab", "target_vocab.txt"), ("target_vocab", "vocab.txt")):
         run(tmp_path / name, TextConfig(separate_vocabularies=True, **{name: str(given_path)}), targets=TARGETS, files=BOTH)
         assert read_vocabulary(str(tmp_path / name / "vocabulary" / f"{name}.txt")) == given_one
@@ -220,6 +220,6 @@ def test_words_are_split_as_the_encoder_will_split_them(monkeypatch):
     for joined in (True, False):
         split = SplitIntoWords(TextConfig(preserve_whitespace=joined, reserved_tokens=("[URL]",)))
         split.setup()
-        # A piece that is kept whole teaches nothing, also where it follows a word without a space.
+        # A token that is kept whole teaches nothing, also where it follows a word without a space.
         assert dict(split.process([b"any"])) == {b"a": 2, "\uffed,".encode(): 1}
     assert asked[0]["joined"] and "joined" not in asked[1]

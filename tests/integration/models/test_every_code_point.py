@@ -1,4 +1,4 @@
-"""Every code point of Unicode, alone and inside a word: the same words and pieces, at the same places, as each reference.
+"""Every code point of Unicode, alone and inside a word: the same words and tokens, at the same places, as each reference.
 
 What differs is listed one by one in `code_points_that_differ.txt`, with its reason. The list must be exact: a difference
 that is gone fails a test too.
@@ -16,7 +16,7 @@ from wordpiece import known_differences, words_of, write_vocab
 
 from bertline.models.tokenization.normalizer import WordSplitter
 from bertline.models.tokenization.tokenizer import TextEncoder
-from bertline.models.tokenization.vocabulary import SPECIAL_PIECES
+from bertline.models.tokenization.vocabulary import SPECIAL_TOKENS
 
 pytestmark = pytest.mark.full
 
@@ -26,7 +26,7 @@ GROUP, BATCH = 16, 512
 
 @pytest.fixture(scope="module")
 def vocab_path(tmp_path_factory) -> str:
-    return write_vocab(tmp_path_factory.mktemp("vocab"), [*SPECIAL_PIECES, "a", "b", "B", "##a", "##b"])
+    return write_vocab(tmp_path_factory.mktemp("vocab"), [*SPECIAL_TOKENS, "a", "b", "B", "##a", "##b"])
 
 
 def differing(pattern: str, ours: Callable[[tf.Tensor], Sequence], theirs: Callable[[list[str]], Sequence]) -> set[int]:
@@ -83,7 +83,7 @@ def test_the_original_reading_gives_the_words_and_offsets_of_plain_python(vocab_
 
 @pytest.mark.parametrize("lower", [True, False])
 def test_the_huggingface_reading_gives_the_words_of_the_tokenizers_package(vocab_path, lower):
-    split = traced(WordSplitter(lower=lower, reading="huggingface"))
+    split = traced(WordSplitter(lower=lower, tokenizer_variant="huggingface"))
     tokenizer = BertWordPieceTokenizer(vocab_path, lowercase=lower)
     normalise, pre_tokenize = tokenizer.normalizer.normalize_str, tokenizer.pre_tokenizer.pre_tokenize_str
 
@@ -100,8 +100,8 @@ def test_the_huggingface_reading_gives_the_words_of_the_tokenizers_package(vocab
 
 
 @pytest.mark.parametrize("lower", [True, False])
-def test_the_huggingface_reading_gives_the_pieces_and_offsets_of_the_tokenizers_package(vocab_path, lower):
-    tokens = traced(TextEncoder(vocab_path, lower=lower, reading="huggingface").tokens)
+def test_the_huggingface_reading_gives_the_tokens_and_offsets_of_the_tokenizers_package(vocab_path, lower):
+    tokens = traced(TextEncoder(vocab_path, lower=lower, tokenizer_variant="huggingface").tokens)
     tokenizer = BertWordPieceTokenizer(vocab_path, lowercase=lower)
 
     def ours(texts):

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 
-def test_a_turkish_locale_does_not_change_the_pieces():
+def test_a_turkish_locale_does_not_change_the_tokens():
     """ICU lowers "I" to a dotless ı there; the environment is read once a process, so this takes a new one."""
     script = (
         "import tensorflow as tf; from bertline.models.tokenization.normalizer import WordSplitter;"

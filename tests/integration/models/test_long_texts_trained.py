@@ -15,7 +15,7 @@ from bertline.models.checkpoints.from_saved_model import rebuild
 from bertline.models.data.example_parsing import features_of
 from bertline.models.tasks.base.task import Context, get_task
 from bertline.models.tokenization.tokenizer import TextEncoder
-from bertline.models.tokenization.vocabulary import SPECIAL_PIECES
+from bertline.models.tokenization.vocabulary import SPECIAL_TOKENS
 from bertline.pipeline.config import ModelConfig, PretrainingConfig, TextConfig, TrainingConfig
 from bertline.pipeline.core import events
 from bertline.serving.export.saved_model import ServedModel
@@ -51,7 +51,7 @@ def as_transform_writes(path, raw, vocab, text):
 
 def trained(folder, longest, text=TEXT, **training):
     """What the Trainer writes and says."""
-    vocab, heard = write_vocab(folder, [*SPECIAL_PIECES, *"abcdef"]), []
+    vocab, heard = write_vocab(folder, [*SPECIAL_TOKENS, *"abcdef"]), []
     for split, count, seed in (("train", 240, 1), ("eval", 64, 2)):
         write_examples(folder / f"raw-{split}.gz", rows(count, seed, longest))
         as_transform_writes(folder / f"{split}.gz", str(folder / f"raw-{split}.gz"), vocab, text)
@@ -96,11 +96,13 @@ def test_windows_are_trained_exported_and_made_again(tmp_path):
     ],
 )
 def test_how_long_texts_are_read_is_chosen_told_and_kept(tmp_path, monkeypatch, longest, xla, way, said):
-    cards = []
-    monkeypatch.setattr(trainer, "export_whole", lambda task, context, model, folder, card, **rest: cards.append(card))
+    described = []
+    monkeypatch.setattr(
+        trainer, "export_whole", lambda task, context, model, folder, metadata, **rest: described.append(metadata)
+    )
     monkeypatch.setattr(trainer.training, "train", lambda *given, **settings: _untrained(*given, **settings))
     _, heard = trained(tmp_path, longest, xla=xla)
-    assert cards[0]["text"]["long"] == way
+    assert described[0]["text"]["long"] == way
     told = json.loads((tmp_path / "run" / "recipe.json").read_text())
     if said:
         (line,) = (line for line in heard if line.startswith("long "))
@@ -111,8 +113,8 @@ def test_how_long_texts_are_read_is_chosen_told_and_kept(tmp_path, monkeypatch, 
     assert (parts in heard) == (way == "windows")
 
 
-def _untrained(build, task, settings, phases, eval_rows, *, checkpoint_folder, **rest):
+def _untrained(build, task, settings, phases, eval_examples, *, checkpoint_folder, **rest):
     checkpoint_folder.mkdir()
     in_windows = settings.gradient_accumulation_steps > 1
-    assert max(phases[0].rows.lengths.max(), eval_rows.lengths.max()) <= (17 if in_windows else TEXT.seq_len)
+    assert max(phases[0].rows.lengths.max(), eval_examples.lengths.max()) <= (17 if in_windows else TEXT.seq_len)
     return trainer.training.TrainingResult(model=build(), steps=0, resumed_at=0, kept_step=0, history=[])

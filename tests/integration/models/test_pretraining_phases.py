@@ -25,7 +25,7 @@ SETTINGS = TrainingConfig(batch_size=32, epochs=7, buckets=(12, 24), learning_ra
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
-    return TextEncoder(write_vocab(tmp_path_factory.mktemp("vocab"), VOCAB), reading="huggingface", seq_len=24)
+    return TextEncoder(write_vocab(tmp_path_factory.mktemp("vocab"), VOCAB), tokenizer_variant="huggingface", seq_len=24)
 
 
 def make_rows(text, settings, count=60) -> Corpus:
@@ -81,11 +81,11 @@ class Killed(Exception):
 )
 def test_a_training_killed_in_either_phase_ends_with_the_same_weights(text, tmp_path, killed_at):
     """Data order, masks, dropout, moments: all that decides a step is drawn as if nothing had happened."""
-    held_out = phases(text, False)[1].rows.where(np.arange(30) < 8)
+    evaluation = phases(text, False)[1].rows.where(np.arange(30) < 8)
 
     def run(folder, report=lambda record: None):
         made = train(
-            lambda: build(text), TASK, SETTINGS, phases(text, True), held_out, checkpoint_folder=folder, report=report
+            lambda: build(text), TASK, SETTINGS, phases(text, True), evaluation, checkpoint_folder=folder, report=report
         )
         return made, [variable.numpy() for variable in made.model.trainable_variables]
 

@@ -44,8 +44,8 @@ def exported(devices):
         folder = Path(name)
         chosen = settings(epochs=1, devices=devices)
         model = train(build, TASK, chosen, rows(32), rows(16), checkpoint_folder=folder / "c").model
-        pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c"]
-        context = Context(TextEncoder(write_vocab(folder, pieces), seq_len=16), ("no", "yes"))
+        tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c"]
+        context = Context(TextEncoder(write_vocab(folder, tokens), seq_len=16), ("no", "yes"))
         served, texts = ServedModel(TASK, context, model), tf.constant(["a b", "", "c c a b"])
         own = served.predict(texts)["probabilities"].numpy().tolist()
         export(served, str(folder / "model"), {"task": TASK.name})

@@ -73,18 +73,18 @@ def test_whatever_the_lengths_and_epochs_each_function_is_traced_once(tmp_path):
         tokens = tf.RaggedTensor.from_row_splits(corpus.values, corpus.starts)
         return {"token_ids": tokens[begin:end], "label_id": tf.constant(corpus.targets["label_id"][begin:end])}
 
-    held_out = rows(37, seed=1)
-    parts = [ragged(held_out, begin, begin + 16) for begin in range(0, 37, 16)]
+    evaluation = rows(37, seed=1)
+    parts = [ragged(evaluation, begin, begin + 16) for begin in range(0, 37, 16)]
     train(
         counted,
         TASK,
         settings(epochs=3, gradient_accumulation_steps=2),
         replace(rows(100), prepare=prepare),
-        held_out,
+        evaluation,
         checkpoint_folder=tmp_path,
         score=scorer(TASK, CONTEXT, lambda: parts),
     )
-    assert passes == [True, False, False]  # the step, held-out loss, held-out scores
+    assert passes == [True, False, False]  # the step, evaluation loss, evaluation scores
     assert len(prepared) == 2  # what a batch looks like, and all batches
 
 

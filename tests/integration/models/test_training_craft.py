@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from tiny_training import CONTEXT, TASK, losses, rows, settings
 
-from bertline.components.trainer.rows import weighed
+from bertline.components.trainer.rows import with_class_weights
 from bertline.models.adapters.gradient_checkpointing import recompute_layers
 from bertline.models.data import batching
 from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
@@ -222,19 +222,19 @@ STOPPING = {"epochs": 12, "learning_rate": 3e-2, "buckets": (20,), "early_stoppi
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory):
-    """A training whose held-out rows contradict the others, and its folder."""
+    """A training whose evaluation examples contradict the others, and its folder."""
     folder = tmp_path_factory.mktemp("stopped")
     return train(build, TASK, settings(**STOPPING), rows(32), flipped(rows(32)), checkpoint_folder=folder), folder
 
 
-def test_training_stops_when_the_held_out_loss_has_not_fallen_for_so_many_epochs(stopped):
+def test_training_stops_when_the_evaluation_loss_has_not_fallen_for_so_many_epochs(stopped):
     result, _ = stopped
     found = [record["eval_loss"] for record in result.history if "eval_loss" in record]
     assert len(found) == int(np.argmin(found)) + 1 + 3 < 12
     assert result.steps == 2 * len(found)
 
 
-def test_the_best_weights_are_those_of_the_lowest_held_out_loss(stopped):
+def test_the_best_weights_are_those_of_the_lowest_evaluation_loss(stopped):
     result, _ = stopped
     found = {record["step"]: record["eval_loss"] for record in result.history if "eval_loss" in record}
     best = min(found, key=found.get)
@@ -251,7 +251,7 @@ def test_a_stopped_training_that_is_taken_up_again_does_not_go_on(stopped):
 
 
 @pytest.mark.parametrize("option", [{"restore_best": True}, {"early_stopping_patience": 1}], ids=str)
-def test_without_held_out_rows_there_is_no_best(option, tmp_path):
+def test_without_evaluation_examples_there_is_no_best(option, tmp_path):
     with pytest.raises(BertlineError, match="need evaluation examples, and none has a usable"):
         train(build, TASK, settings(**option), rows(16), rows(0), checkpoint_folder=tmp_path)
 
@@ -266,8 +266,8 @@ def test_adapters_leave_a_plain_model_that_differs_by_as_many_ranks(tmp_path):
     assert changed == adapted | {"encoder/pooler/kernel", "encoder/pooler/bias", "head/kernel", "head/bias"}
     for path in adapted:
         assert np.linalg.matrix_rank(after[path] - before[path], tol=1e-6) == 2
-    held_out_loss = evaluator(join(), result.model, TASK, rows(16, seed=1), chosen)()[0]
-    assert held_out_loss == pytest.approx(result.history[-1]["eval_loss"], abs=1e-5)
+    evaluation_loss = evaluator(join(), result.model, TASK, rows(16, seed=1), chosen)()[0]
+    assert evaluation_loss == pytest.approx(result.history[-1]["eval_loss"], abs=1e-5)
 
 
 def test_recomputed_layers_have_the_gradients_of_kept_ones():
@@ -346,11 +346,11 @@ def test_a_rare_class_is_found_where_it_weighs_more_or_is_drawn_oftener(tmp_path
     training = settings(epochs=6, learning_rate=1e-2, **changes)
     corpus = skewed()
     if training.class_weights:
-        corpus = weighed(TASK, corpus, training.class_weights, ("no", "yes"))
+        corpus = with_class_weights(TASK, corpus, training.class_weights, ("no", "yes"))
     result = train(build_without_noise, TASK, training, corpus, skewed(seed=1), checkpoint_folder=tmp_path)
-    held_out = skewed(seed=1)
+    evaluation = skewed(seed=1)
     found = 0
-    for batch in batching.batches(held_out, batching.plan(held_out.lengths, 16, (8, 16), seed=None), 16):
+    for batch in batching.batches(evaluation, batching.plan(evaluation.lengths, 16, (8, 16), seed=None), 16):
         answers = tf.argmax(result.model(batch), axis=-1)
         found += int(tf.reduce_sum(tf.cast((answers == 1) & (batch["label_id"] == 1) & (batch["weight"] > 0), tf.int32)))
     # It is likelier not to be there than to be, whatever is seen: only who looks for it finds it.

@@ -27,8 +27,8 @@ def test_sequences_that_were_never_seen_are_said_again_and_backwards(say, tmp_pa
     given = context(tmp_path)
     every = texts(4400)
     seen, unseen = every[:4000], every[4000:]
-    rows, held_out = (corpus(some, [say(text) for text in some], given) for some in (seen, unseen))
-    result = train(build, TASK, settings(epochs=16), rows, held_out, checkpoint_folder=tmp_path / "checkpoints")
+    rows, evaluation = (corpus(some, [say(text) for text in some], given) for some in (seen, unseen))
+    result = train(build, TASK, settings(epochs=16), rows, evaluation, checkpoint_folder=tmp_path / "checkpoints")
     right = [said == say(text) for said, text in zip(written(result.model, given, unseen), unseen, strict=True)]
     assert np.mean(right) >= 0.99
 
@@ -41,7 +41,7 @@ class Stop(Exception):
 def test_a_killed_training_ends_with_the_weights_of_one_that_was_not(tmp_path):
     given = context(tmp_path)
     some = texts(160)
-    rows, held_out = (corpus(part, part, given) for part in (some[:120], some[120:]))
+    rows, evaluation = (corpus(part, part, given) for part in (some[:120], some[120:]))
     options = {
         "epochs": 4,
         "average_epochs": 2,
@@ -55,7 +55,7 @@ def test_a_killed_training_ends_with_the_weights_of_one_that_was_not(tmp_path):
 
     def run(name, report=lambda record: None):
         return train(
-            lambda: build(16, 0.1), TASK, settings(**options), rows, held_out,
+            lambda: build(16, 0.1), TASK, settings(**options), rows, evaluation,
             checkpoint_folder=tmp_path / name, score=score, report=report,
         )  # fmt: skip
 
@@ -140,7 +140,7 @@ def test_parts_of_a_batch_by_tokens_give_the_gradients_of_the_whole(tmp_path):
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
-def test_held_out_loss_is_the_mean_over_pieces_whatever_the_batches(tmp_path):
+def test_evaluation_loss_is_the_mean_over_tokens_whatever_the_batches(tmp_path):
     given = context(tmp_path)
     rows = corpus(some := texts(40), some, given)
     model = build(16)

@@ -42,7 +42,7 @@ Told = dict[str, dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Of a line that starts from a checkpoint."""
+    """Of a pipeline that starts from a checkpoint."""
     folder = tmp_path_factory.mktemp("line")
     encoder = checkpoint_files.write_config(folder / "encoder")
     write_vocab(encoder, VOCAB)

@@ -1,4 +1,4 @@
-"""The line as Kubeflow Pipelines and Vertex are given it: by Kubeflow's own schema, and by what it means."""
+"""The pipeline as Kubeflow Pipelines and Vertex are given it: by Kubeflow's own schema, and by what it means."""
 
 import json
 import threading

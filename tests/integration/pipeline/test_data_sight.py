@@ -11,7 +11,7 @@ from pages import Read, assert_accessible, assert_self_contained
 from recording import VERDICT, config_in, evaluation, make_store, only_run_of, send, tracked
 
 from bertline.components.reports.data import Data, look
-from bertline.pipeline.runs.data_report import DataSight
+from bertline.pipeline.runs.data_report import DataReport
 
 SPLITS = {"train": reviews(400, texts={row: "a private text" for row in range(5)}), "eval": reviews(60, seed=1)}
 CLEAN = {"anomalies": [], "allowed": False, "drift": []}
@@ -36,13 +36,13 @@ def store(tmp_path_factory):
 
 
 class Line:
-    """The data steps of a line, as the engine tells of them."""
+    """The data steps of a pipeline, as the engine tells of them."""
 
     def __init__(self, folder, store, statistics, **settings):
         self.config = config_in(folder, store, **settings)
         self.tracker, self.said = tracked(self.config), []
         self.config.home.mkdir(parents=True)
-        self.sight = DataSight(self.config, self.said.append)
+        self.sight = DataReport(self.config, self.said.append)
         self.folder = folder / "artifacts"
         for split, found in statistics.items():
             (self.folder / "statistics" / f"Split-{split}").mkdir(parents=True)

@@ -19,13 +19,13 @@ from bertline.models.data.batching import Corpus
 from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
 from bertline.models.tasks.base.task import Context, get_task
 from bertline.models.tokenization.tokenizer import TextEncoder
-from bertline.models.tokenization.vocabulary import SPECIAL_PIECES
+from bertline.models.tokenization.vocabulary import SPECIAL_TOKENS
 from bertline.models.training.loop import train
 from bertline.pipeline.cli import main
 from bertline.pipeline.config import TextConfig, TrainingConfig
 from bertline.pipeline.inference.explain import explain, page
 from bertline.pipeline.inference.explain.loading import find, load
-from bertline.serving.contract import read_card, write_card
+from bertline.serving.contract import read_metadata, write_metadata
 from bertline.serving.export.saved_model import ServedModel, export
 
 TASK = get_task("classification")
@@ -37,9 +37,9 @@ PLANTED = {*GOOD, *BAD}
 def vocabulary() -> list[str]:
     whole = [word for word, _, _ in words_of(" ".join([*GOOD, *BAD, *FILLING]), True)]
     digits = [f"{begin}{digit}" for begin in ("", "##") for digit in range(10)]
-    # Some planted words are several pieces.
+    # Some planted words are several tokens.
     cut = [word for word in dict.fromkeys(whole) if word not in ("wonderful", "lifeless")]
-    return [*SPECIAL_PIECES, *cut, "wonder", "##ful", "life", "##less", *digits]
+    return [*SPECIAL_TOKENS, *cut, "wonder", "##ful", "life", "##less", *digits]
 
 
 def rows_to_learn_from() -> list[dict[str, str]]:
@@ -62,10 +62,10 @@ def corpus(rows: list[dict[str, str]], text: TextEncoder) -> Corpus:
 def pushed(tmp_path_factory):
     """The folder of versions of a model that knows good and bad reviews by one word of each."""
     folder = tmp_path_factory.mktemp("planted")
-    pieces = vocabulary()
-    text = TextEncoder.from_config(write_vocab(folder, pieces), TEXT)
+    tokens = vocabulary()
+    text = TextEncoder.from_config(write_vocab(folder, tokens), TEXT)
     context = Context(text, LABELS)
-    size = EncoderSize(vocab_size=len(pieces), layers=1, hidden=64, heads=2, intermediate=64, max_positions=40)
+    size = EncoderSize(vocab_size=len(tokens), layers=1, hidden=64, heads=2, intermediate=64, max_positions=40)
     settings = TrainingConfig(epochs=16, batch_size=16, learning_rate=5e-3, buckets=(40,))
     rows = rows_to_learn_from()
     result = train(
@@ -76,8 +76,8 @@ def pushed(tmp_path_factory):
         corpus(rows[440:], text),
         checkpoint_folder=folder / "checkpoints",
     )
-    card = {"task": TASK.name, "labels": list(LABELS), "text_keys": ["text"], "text": TEXT.model_dump()}
-    export(ServedModel(TASK, context, result.model), str(folder / "models" / "3"), card)
+    metadata = {"task": TASK.name, "labels": list(LABELS), "text_keys": ["text"], "text": TEXT.model_dump()}
+    export(ServedModel(TASK, context, result.model), str(folder / "models" / "3"), metadata)
     return folder / "models"
 
 
@@ -164,8 +164,8 @@ def test_what_cannot_be_explained_is_told_in_a_sentence(pushed, tmp_path):
 
 
 def test_a_version_that_was_pushed_before_is_refused(pushed, tmp_path):
-    """It has a card, and nothing inside that explains it."""
+    """It has metadata, and nothing inside that explains it."""
     tf.saved_model.save(tf.Module(), str(tmp_path / "1"))
-    write_card(tmp_path / "1", read_card(pushed / "3"))
+    write_metadata(tmp_path / "1", read_metadata(pushed / "3"))
     code, output = call(tmp_path / "1", "text")
     assert code == 1 and "without the graphs for explanations; run the pipeline again" in output

@@ -14,7 +14,7 @@ from bertline.models.explain.gradients import Integrated
 from bertline.models.explain.reading import Reading, Word
 from bertline.pipeline.inference.explain import page
 
-WORDS = 198  # with [CLS] and [SEP], 200 pieces
+WORDS = 198  # with [CLS] and [SEP], 200 tokens
 LAYERS, HEADS = 6, 12
 PIXELS = """(canvas => {
   const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", {willReadFrequently: true});
@@ -31,15 +31,15 @@ def explanation() -> Explanation:
     text = " ".join(names)
     starts = np.cumsum([0, *(len(name) + 1 for name in names[:-1])]).tolist()
     words = tuple(Word(0, start, start + len(name), name) for start, name in zip(starts, names, strict=True))
-    pieces = ("[CLS]", *names, "[SEP]")
-    reading = Reading(pieces, words, np.asarray([-1, *range(WORDS), -1]))
-    added = random.normal(size=len(pieces)) * (reading.word_of >= 0)
+    tokens = ("[CLS]", *names, "[SEP]")
+    reading = Reading(tokens, words, np.asarray([-1, *range(WORDS), -1]))
+    added = random.normal(size=len(tokens)) * (reading.word_of >= 0)
     added[6], added[8] = 9.0, -6.0  # word5 and word7
     found = Integrated(added, float(added.sum()) + 1, 1.0, 1e-5, 37)
-    weights = random.random((LAYERS, HEADS, len(pieces), len(pieces))) ** 30  # a few of each row are large
+    weights = random.random((LAYERS, HEADS, len(tokens), len(tokens))) ** 30  # a few of each row are large
     layers = tuple(weights / weights.sum(-1, keepdims=True))
-    layers[2][3, 10] = np.eye(len(pieces))[20]  # in layer 3, head 4 sees nothing from word9 but word19
-    attention = Attention("encoder", layers, (tuple(range(HEADS)),) * LAYERS, pieces, pieces)
+    layers[2][3, 10] = np.eye(len(tokens))[20]  # in layer 3, head 4 sees nothing from word9 but word19
+    attention = Attention("encoder", layers, (tuple(range(HEADS)),) * LAYERS, tokens, tokens)
     attributions = (Attribution(f"good {HOSTILE}", "log-odds", reading, found),)
     return Explanation("classification", "good 0.9", {"text": text}, attributions, {"encoder": attention}, (HOSTILE,))
 
@@ -165,6 +165,6 @@ def test_the_page_is_readable_light_and_dark_wide_and_narrow(shown, written):
 
 
 def test_maps_that_are_too_many_are_left_out_and_that_is_said(monkeypatch):
-    monkeypatch.setattr("bertline.pipeline.inference.explain.page._MOST_WEIGHTS", 1000)
+    monkeypatch.setattr("bertline.pipeline.inference.explain.page._MAX_WEIGHTS", 1000)
     html = page(explanation()).html
     assert 'id="attention"' not in html and "too long for the maps of all heads" in html

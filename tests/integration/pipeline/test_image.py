@@ -1,4 +1,4 @@
-"""The container image: its Dockerfile is sound, and what it installs runs the line's steps."""
+"""The container image: its Dockerfile is sound, and what it installs runs the pipeline's steps."""
 
 import os
 import re

@@ -12,7 +12,7 @@ from bertline.pipeline.settings.loader import load
 
 
 @pytest.mark.parametrize("kind", list(new_files.KINDS))
-def test_the_line_takes_the_config_of_every_kind(tmp_path, kind):
+def test_the_pipeline_takes_the_config_of_every_kind(tmp_path, kind):
     make, task = new_files.KINDS[kind]
     out = str(tmp_path / "configs" / "out.yaml")
     write_config(make(tmp_path), out)
@@ -22,7 +22,7 @@ def test_the_line_takes_the_config_of_every_kind(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind, task", [("numbers", "similarity"), ("pairs", "matching"), ("numbers", "classification")])
-def test_the_line_takes_the_config_of_a_task_that_was_asked_for(tmp_path, kind, task):
+def test_the_pipeline_takes_the_config_of_a_task_that_was_asked_for(tmp_path, kind, task):
     out = str(tmp_path / "out.yaml")
     write_config(new_files.KINDS[kind][0](tmp_path), out, task=task)
     config = load(out, workspace=str(tmp_path / "workspace"))

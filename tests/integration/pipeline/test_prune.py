@@ -10,7 +10,7 @@ import tensorflow as tf
 from tiny_pushed import SIZE, TEXTS, push, records
 
 from bertline.components.pruning.heads import PushedHeads, check_prunable
-from bertline.components.pruning.plots import pictures
+from bertline.components.pruning.plots import draw_plots
 from bertline.components.pruning.side_by_side import side_by_side
 from bertline.components.serve_check.executor import differences, read_samples
 from bertline.models.adapters.head_importance import mask_without
@@ -18,8 +18,8 @@ from bertline.models.adapters.lora import find_encoder
 from bertline.models.checkpoints import load_encoder, load_heads
 from bertline.pipeline.core import events
 from bertline.pipeline.core.errors import BertlineError
-from bertline.pipeline.runs.eval_examples import held_out_records, records_of_file
-from bertline.serving.contract import CARD, ENCODER, folder_bytes, read_card
+from bertline.pipeline.runs.eval_examples import evaluation_records, records_of_file
+from bertline.serving.contract import ENCODER, METADATA_FILE, folder_bytes, read_metadata
 from bertline.serving.export.saved_model import ServedModel
 
 LOST = {0: [0, 1, 2, 3], 1: [2]}
@@ -65,11 +65,11 @@ def test_an_exported_pruned_model_answers_as_the_masked_one_and_is_smaller(heads
 
 
 def test_a_pruned_model_brings_along_what_the_other_does(heads, smaller):
-    card, before = read_card(smaller), read_card(heads.folder)
-    assert card["pruned"]["heads"] == 3 and card["pruned"]["of"] == 8 and len(card["pruned"]["digest"]) == 64
-    assert card["model"]["size"]["pruned"] == [[0, 1, 2, 3], [2]]
+    metadata, before = read_metadata(smaller), read_metadata(heads.folder)
+    assert metadata["pruned"]["heads"] == 3 and metadata["pruned"]["of"] == 8 and len(metadata["pruned"]["digest"]) == 64
+    assert metadata["model"]["size"]["pruned"] == [[0, 1, 2, 3], [2]]
     same = ("pipeline", "task", "labels", "text_keys", "columns", "text")
-    assert {key: card[key] for key in same} == {key: before[key] for key in same}
+    assert {key: metadata[key] for key in same} == {key: before[key] for key in same}
     samples, others = read_samples(smaller), read_samples(heads.folder)
     assert [sample.inputs for sample in samples] == [sample.inputs for sample in others] and len(samples) == 2
     signature = tf.saved_model.load(str(smaller)).signatures["serving_default"]
@@ -107,7 +107,7 @@ def test_a_curve_goes_from_few_heads_to_all_of_them(heads):
     assert points[1].value == heads.metrics(heads.least_important(importance, 4))["cross_entropy"]
     report = {"importance": {"gradient": importance.tolist()}, "lost": {"1": [2]}, "metric": "cross_entropy", "rows": 24,
               "curve": [point._asdict() for point in points], "heads_before": 8, "heads_after": 4}  # fmt: skip
-    assert {name: len(figure.axes) for name, figure in pictures(report).items()} == {
+    assert {name: len(figure.axes) for name, figure in draw_plots(report).items()} == {
         "head_importance.png": 2,
         "heads_kept.png": 1,
     }
@@ -140,24 +140,24 @@ def test_what_cannot_be_done_is_told(heads, tmp_path):
         PushedHeads(heads.folder, [])
     with pytest.raises(BertlineError, match="its task is translation, with an encoder and a decoder"):
         (tmp_path / "assets.extra").mkdir()
-        (tmp_path / CARD).write_text('{"task": "translation"}')
+        (tmp_path / METADATA_FILE).write_text('{"task": "translation"}')
         check_prunable(tmp_path)
     assert set(TEXTS) == {tiny for tiny in TEXTS if check_task(tiny, tmp_path)}
 
 
 def check_task(name, folder):
-    (folder / CARD).write_text(json.dumps({"task": name}))
+    (folder / METADATA_FILE).write_text(json.dumps({"task": name}))
     check_prunable(folder)
     return True
 
 
-def test_rows_of_another_file_are_read_as_the_card_says(tmp_path):
+def test_rows_of_another_file_are_read_as_the_metadata_says(tmp_path):
     (tmp_path / "rows.csv").write_text("body;queue\na good film;good\n;bad\nan advert;spam\nbad;bad\nthe film;good\n")
     data = {"text": "body", "label": "queue", "delimiter": ";", "exclude": {"queue": ["spam"]}, "incomplete": "quarantine"}
-    card = {"task": "classification", "columns": {"text": "body"}, "data": data}
+    metadata = {"task": "classification", "columns": {"text": "body"}, "data": data}
     noted = []
     with events.listening(noted.append):
-        found = records_of_file(str(tmp_path / "rows.csv"), card, 2)
+        found = records_of_file(str(tmp_path / "rows.csv"), metadata, 2)
     rows = [tf.train.Example.FromString(record).features.feature for record in found]
     texts = [(row["text"].bytes_list.value[0], row["label"].bytes_list.value[0]) for row in rows]
     assert texts == [(b"a good film", b"good"), (b"bad", b"bad")]
@@ -174,7 +174,7 @@ def test_rows_that_cannot_be_had_are_told(tmp_path):
     with pytest.raises(
         BertlineError, match="has pushed this model, so its evaluation examples are unknown; give its --workspace"
     ):
-        held_out_records({"pipeline": "tiny"}, "ab", tmp_path, 10)
+        evaluation_records({"pipeline": "tiny"}, "ab", tmp_path, 10)
 
 
 def test_rows_without_a_known_label_have_no_gradient(heads):

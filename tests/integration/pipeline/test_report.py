@@ -16,7 +16,7 @@ from pages import HOSTILE, Read, assert_accessible, assert_self_contained
 from recorded_runs import answers, judged
 from reported_runs import MODEL, Reported, version
 
-from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.evaluator.predictions.rows import EvaluationPredictions
 from bertline.components.evaluator.predictions.scores import bootstrap
 from bertline.components.reports.data import Data
 from bertline.components.reports.data_page import data_page
@@ -91,8 +91,8 @@ def test_a_report_tells_the_run_its_data_and_its_model(whole):
 
 def test_metrics_have_the_intervals_of_a_bootstrap_their_bound_and_the_model_before(whole, reported):
     with run_store(str(reported.workspace), "rows") as store:
-        rows = HeldOutRows.read(store.file(reported.whole, "evaluation/rows.parquet"))
-        before = HeldOutRows.read(store.file(reported.first, "evaluation/rows.parquet"))
+        rows = EvaluationPredictions.read(store.file(reported.whole, "evaluation/rows.parquet"))
+        before = EvaluationPredictions.read(store.file(reported.first, "evaluation/rows.parquet"))
     one, both = bootstrap(rows), bootstrap(before, rows)
     scores = {score["metric"]: score for score in whole.json["results"]["scores"]}
     for name, spread in one.items():

@@ -1,4 +1,4 @@
-"""Seeds and searches over a stand-in for the line: what is run, what is taken for collapsed, what is pushed and told.
+"""Seeds and searches over a stand-in for the pipeline: what is run, what is taken for collapsed, what is pushed and told.
 
 The same over real lines, with their cache and their record in MLflow, is in tests/e2e/test_study.py.
 """

@@ -13,7 +13,7 @@ from bertline.pipeline.orchestration.builder import create_pipeline
 
 @pytest.fixture
 def steps(tmp_path):
-    """(settings) -> what each step of a line over two small files is told."""
+    """(settings) -> what each step of a pipeline over two small files is told."""
     for language in ("en", "de"):
         (tmp_path / f"train.{language}").write_text("a dog\n" * 5)
         (tmp_path / f"val.{language}").write_text("a cat\n" * 5)

@@ -11,22 +11,22 @@ import tensorflow as tf
 from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
 from bertline.models.tasks.base.task import Context, get_task
 from bertline.models.tokenization.tokenizer import TextEncoder
-from bertline.serving.contract import read_card
+from bertline.serving.contract import read_metadata
 from bertline.serving.export.samples import make_samples
 from bertline.serving.export.saved_model import ServedModel, export
 
 LABELS = ("bad", "good")
 TEXTS = ["a good café", "", "好 film 🎬", "a a a a bad one", "\u3000ｗｉｄｅ e\u0301"]
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "good", "bad", "film", "cafe", "好", "one", "##s", "e"]
+VOCAB_SIZE = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "good", "bad", "film", "cafe", "好", "one", "##s", "e"]
 
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     folder = tmp_path_factory.mktemp("export")
     vocab = folder / "vocab.txt"
-    vocab.write_text("\n".join(PIECES) + "\n", encoding="utf-8")
+    vocab.write_text("\n".join(VOCAB_SIZE) + "\n", encoding="utf-8")
     task, text_encoder = get_task("classification"), TextEncoder(str(vocab), seq_len=16)
-    size = EncoderSize(vocab_size=len(PIECES), layers=2, hidden=8, heads=2, intermediate=16)
+    size = EncoderSize(vocab_size=len(VOCAB_SIZE), layers=2, hidden=8, heads=2, intermediate=16)
     context = Context(text_encoder, tuple(LABELS))
     model = task.model.build(Encoder(size, seed=1), context, 0.1, 1)
     model.head.kernel.assign(model.head.kernel * 50)  # so that answers differ visibly
@@ -78,7 +78,7 @@ def test_no_weight_is_stored_twice(exported):
     folder, _, _ = exported
     reader = tf.train.load_checkpoint(str(folder / "variables" / "variables"))
     shapes = [tuple(shape) for name, shape in reader.get_variable_to_shape_map().items()]
-    assert shapes.count((len(PIECES), 8)) == 1, "the table of the pieces' vectors"
+    assert shapes.count((len(VOCAB_SIZE), 8)) == 1, "the table of the pieces' vectors"
 
 
 def test_examples_are_answered_as_their_texts(exported):
@@ -100,24 +100,24 @@ def test_examples_are_answered_as_their_texts(exported):
     assert targets["label_weight"].numpy().tolist() == [1, 1, 0, 1, 1, 0]
 
 
-def test_the_vocabulary_is_an_asset_and_the_card_says_what_the_model_is(exported):
+def test_the_vocabulary_is_an_asset_and_the_metadata_says_what_the_model_is(exported):
     folder, _, _ = exported
-    assert (folder / "assets" / "vocab.txt").read_text(encoding="utf-8").split() == PIECES
-    assert read_card(folder) == {"task": "classification"}
-    assert read_card(folder.parent) == {}
+    assert (folder / "assets" / "vocab.txt").read_text(encoding="utf-8").split() == VOCAB_SIZE
+    assert read_metadata(folder) == {"task": "classification"}
+    assert read_metadata(folder.parent) == {}
 
 
 def test_samples_and_signatures_trace_what_they_share_once(tmp_path, monkeypatch):
     task = get_task("classification")
-    (tmp_path / "vocab.txt").write_text("\n".join(PIECES) + "\n", encoding="utf-8")
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCAB_SIZE) + "\n", encoding="utf-8")
     text_encoder = TextEncoder(str(tmp_path / "vocab.txt"), seq_len=16)
     context = Context(text_encoder, LABELS)
-    size = EncoderSize(vocab_size=len(PIECES), layers=1, hidden=8, heads=2, intermediate=16)
+    size = EncoderSize(vocab_size=len(VOCAB_SIZE), layers=1, hidden=8, heads=2, intermediate=16)
     model = task.model.build(Encoder(size, seed=1), context, 0.1, 1)
     passes, read = [], []
-    call, pieces = model.call, TextEncoder.pieces
+    call, tokenize = model.call, TextEncoder.tokenize
     monkeypatch.setattr(model, "call", lambda batch, training=False: passes.append(1) or call(batch, training=training))
-    monkeypatch.setattr(TextEncoder, "pieces", lambda self, texts: read.append(1) or pieces(self, texts))
+    monkeypatch.setattr(TextEncoder, "tokenize", lambda self, texts: read.append(1) or tokenize(self, texts))
     served = ServedModel(task, context, model)
     samples = make_samples(served.predict, [{"text": b"a good film"}, {"text": b"bad"}], "m")
     export(served, str(tmp_path / "model"), {"task": task.name})

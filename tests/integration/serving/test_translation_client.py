@@ -89,7 +89,7 @@ def test_an_alignment_has_no_padding_whatever_was_asked_beside_it(client):
         words = text.split()
         assert found.source == tuple(words) and found.target == tuple(text.upper().split()) and found.version == 5
         np.testing.assert_array_equal(found.weights, 0.75 * np.eye(len(words)))
-        assert found.most() == [(word.upper(), word, 0.75) for word in words]
+        assert found.strongest() == [(word.upper(), word, 0.75) for word in words]
     (nothing,) = client.align("")
     assert nothing.source == nothing.target == () and nothing.weights.shape == (0, 0)
 
@@ -156,7 +156,7 @@ def test_the_command_draws_translations(where):
     assert code == 0 and set(first) == {"text", "translation", "score"} and first["translation"] != second["translation"]
 
 
-def test_the_command_says_what_each_piece_looked_at(where):
+def test_the_command_says_what_each_token_looked_at(where):
     assert predict(*where, "--align", "a bcd") == (0, "A BCD\n  A    a  0.750\n  BCD  bcd  0.750\n")
     (found,) = objects(predict(*where, "--align", "--json", "a bcd")[1])
     assert found == {

@@ -23,18 +23,18 @@ from bertline.components.ingest.readers.annotations.word_tags import (
 from bertline.components.ingest.readers.records import BadRow, Row, list_of
 from bertline.components.ingest.readers.registry import check_inputs, needed_columns, read
 from bertline.components.ingest.report import Tally
-from bertline.components.ingest.rows import KeptRow, sort_row
+from bertline.components.ingest.rows import KeptExample, sort_example
 from bertline.models.data import tag_schemes
 from bertline.pipeline.config import DataConfig
 from bertline.pipeline.core.errors import BertlineError
 from bertline.pipeline.new import describe, write_config
 
 
-def fates(path: Path, kind: str, **settings) -> list[KeptRow | BadRow | LeftOut]:
+def fates(path: Path, kind: str, **settings) -> list[KeptExample | BadRow | LeftOut]:
     data = DataConfig(path=str(path), **settings)
     columns = list(needed_columns(data))
     return [
-        row if isinstance(row, BadRow) else sort_row(row, data, None, (), kind)
+        row if isinstance(row, BadRow) else sort_example(row, data, None, (), kind)
         for file in check_inputs(data)
         for row in read(file, data, columns)
     ]
@@ -266,7 +266,7 @@ def test_the_report_counts_what_was_decided_about_spans_and_the_notes_show_it(tm
     parts = [Tally(), Tally()]
     for at, row in enumerate(read(find_files(data)[0], data, ("text", "label"))):
         assert isinstance(row, Row)
-        parts[at % 2].add(row, sort_row(row, data, "train", (), "tags"))
+        parts[at % 2].add(row, sort_example(row, data, "train", (), "tags"))
     parts[0].merge(parts[1])
     report = parts[0].as_report([])
     assert report["remarks"][WIDENED]["times"] == 7 and len(report["remarks"][WIDENED]["first"]) == 5

@@ -8,14 +8,14 @@ import pytest
 import tensorflow as tf
 from made_rows import TASKS, make
 
-from bertline.components.baselines.data import FEWEST_EXAMPLES, beside, read_examples
+from bertline.components.baselines.data import MIN_EXAMPLES, beside, read_examples
 from bertline.components.baselines.features import Rarity, overlaps, words
 from bertline.components.baselines.judgement import lost_to, standard_error
 from bertline.components.baselines.measurement import Measured, measure_baselines
 from bertline.components.baselines.scores import Baseline, of_predictions
 from bertline.components.baselines.tasks.answering import nearest_span
 from bertline.components.baselines.tasks.tagging import shape
-from bertline.components.evaluator.predictions.rows import HeldOutRows, row_ids
+from bertline.components.evaluator.predictions.rows import EvaluationPredictions, row_ids
 from bertline.models.tasks.base.task import get_task, raw_features
 from bertline.pipeline.config import EvaluationConfig
 
@@ -283,8 +283,8 @@ def test_a_difference_within_its_standard_error_refuses_nothing():
 
 
 def test_a_small_evaluation_set_judges_nothing():
-    assert judged(np.zeros(FEWEST_EXAMPLES - 1, bool), np.ones(FEWEST_EXAMPLES - 1, bool)) == []
-    assert judged(np.zeros(FEWEST_EXAMPLES, bool), np.ones(FEWEST_EXAMPLES, bool)) != []
+    assert judged(np.zeros(MIN_EXAMPLES - 1, bool), np.ones(MIN_EXAMPLES - 1, bool)) == []
+    assert judged(np.zeros(MIN_EXAMPLES, bool), np.ones(MIN_EXAMPLES, bool)) != []
 
 
 def test_the_standard_error_is_that_of_paired_differences():
@@ -316,6 +316,6 @@ def test_rows_keep_their_labels_when_a_baseline_answers_them():
 
     rows = make("classification", {"": ([0, 1], np.eye(2), [1.0, 0.0])}, labels=("a", "b"))
     other = answered(rows, {"": np.eye(2)[::-1].copy()})
-    assert isinstance(other, HeldOutRows) and other.ids == rows.ids
+    assert isinstance(other, EvaluationPredictions) and other.ids == rows.ids
     assert other.label().tolist() == [0, 1] and other.weight().tolist() == [1.0, 0.0]
     assert other.prediction().argmax(axis=1).tolist() == [1, 0]

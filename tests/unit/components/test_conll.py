@@ -11,7 +11,7 @@ from bertline.components.ingest.files import InputFile, find_files
 from bertline.components.ingest.readers import conll, records
 from bertline.components.ingest.readers.records import BadRow, Row
 from bertline.components.ingest.readers.registry import check_inputs, read
-from bertline.components.ingest.rows import WRONG_TAGS, sort_row
+from bertline.components.ingest.rows import WRONG_TAGS, sort_example
 from bertline.pipeline.config import DataConfig
 from bertline.pipeline.core.errors import BertlineError
 
@@ -115,7 +115,7 @@ def test_a_file_that_is_something_else_is_refused_at_once(tmp_path, content, par
 def test_a_word_with_a_space_in_it_stays_one_word(tmp_path):
     (row,) = rows_of(tmp_path, "10 000\tO\n\u3000\tO\nfois\tO\n")
     assert row.values["text"] == "10\u00a0000 \u3000 fois"
-    kept = sort_row(row, DataConfig(path="a.conll"), "train", (), "tags")
+    kept = sort_example(row, DataConfig(path="a.conll"), "train", (), "tags")
     assert kept.features == {"text": "10\u00a0000 \u3000 fois", "label": ("O", "O", "O"), "words": 3}
 
 
@@ -142,7 +142,7 @@ def test_a_column_that_no_conll_file_has_is_named(tmp_path):
 
 
 def sorted_row(text: str | None, label: str | None, **settings):
-    return sort_row(
+    return sort_example(
         Row("a.csv", 3, {"text": text, "label": label}), DataConfig(path="a.csv", **settings), "train", (), "tags"
     )
 
@@ -159,7 +159,7 @@ def test_words_and_tags_may_be_lists_of_a_jsonl_file(tmp_path):
     path.write_text("\n".join([*lines, '{"tokens": [], "tags": []}']), encoding="utf-8")
     data = DataConfig(path=str(path), text="tokens", label="tags")
     rows = read(InputFile(str(path), "jsonl", None), data, ("tokens", "tags"))
-    kept, bad, empty = (sort_row(row, data, "train", (), "tags") for row in rows)
+    kept, bad, empty = (sort_example(row, data, "train", (), "tags") for row in rows)
     assert kept.features == {"text": "Ada wrote\u3000much", "label": ("B-PER", "O"), "words": 2}
     assert bad.kind == WRONG_TAGS and bad.line == 2 and "'Ada wrote'" in bad.reason
     assert len(empty.missing) == 2

@@ -44,7 +44,7 @@ def test_what_fails_leaves_nothing_and_the_oldest_go(tmp_path, monkeypatch):
         Drawings(kept).of("half", [source], lambda: {"page.html": "whole", "broken.png": object()})
     except AttributeError:
         assert not any(kept.iterdir())
-    monkeypatch.setattr(drawings, "_MOST", 2)
+    monkeypatch.setattr(drawings, "_LIMIT", 2)
     places = []
     for number in range(3):
         (page,) = Drawings(kept).of(str(number), [source], lambda: {"page.html": "page"}).values()

@@ -7,7 +7,7 @@ import pytest
 from bertline.components.ingest import duplicates
 from bertline.components.ingest.duplicates import NO_TEXT, Digests, digest_of, looks_for_duplicates
 from bertline.components.ingest.notes import notes
-from bertline.components.ingest.rows import KeptRow
+from bertline.components.ingest.rows import KeptExample
 from bertline.pipeline.config import DataConfig
 
 
@@ -49,11 +49,11 @@ def test_plain_text_to_learn_from_alone_may_come_again(settings, lists, looks):
     assert looks_for_duplicates(DataConfig(path="a.csv", **settings), lists) is looks
 
 
-def row(text: str, label: str, split: str = "train") -> KeptRow:
-    return KeptRow(split, {"text": text, "label": label}, ())
+def row(text: str, label: str, split: str = "train") -> KeptExample:
+    return KeptExample(split, {"text": text, "label": label}, ())
 
 
-def digests(*rows: KeptRow) -> Digests:
+def digests(*rows: KeptExample) -> Digests:
     found = Digests()
     for number, each in enumerate(rows):
         found.add(each, digest_of(each.features), number)
@@ -70,17 +70,17 @@ def test_a_text_that_changed_sides_is_no_evaluation_example_any_more():
     found = digests(row("a", "x", "eval"), row("b", "x", "eval"))
     moved = digest_of({"text": "c"})
     expected = {digest_of({"text": "b"}), moved}
-    assert set(found.held_out(frozenset({0}), [moved]).tolist()) == expected
+    assert set(found.evaluation(frozenset({0}), [moved]).tolist()) == expected
 
 
 def test_more_rows_than_fit_into_memory_are_not_looked_at_and_a_note_says_so(monkeypatch):
-    monkeypatch.setattr(duplicates, "MAX_EVAL_ROWS", 3)
-    monkeypatch.setattr(duplicates, "MAX_LABELLED_ROWS", 3)
+    monkeypatch.setattr(duplicates, "MAX_EVAL_EXAMPLES", 3)
+    monkeypatch.setattr(duplicates, "MAX_LABELLED_EXAMPLES", 3)
     whole = digests(*(row(f"a {number}", "x", "eval") for number in range(3)))
-    assert not whole.are_too_many and len(whole.held_out(frozenset(), [])) == 3
+    assert not whole.are_too_many and len(whole.evaluation(frozenset(), [])) == 3
     whole.merge(digests(*(row("b", label, "eval") for label in "xy")))
-    assert whole.are_too_many and len(whole.held_out(frozenset(), [])) == 0 and whole.conflicts() == 0
-    assert len(whole._held_out) <= 6 and len(whole._labelled) <= 6
+    assert whole.are_too_many and len(whole.evaluation(frozenset(), [])) == 0 and whole.conflicts() == 0
+    assert len(whole._evaluation) <= 6 and len(whole._labelled) <= 6
     (note,) = notes({**REPORT, "duplicates_skipped": True}, "class")
     assert "not removed" in note
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from crafted_parquet import write_crafted
 
-from bertline.components.evaluator.predictions.rows import HeldOutRows
+from bertline.components.evaluator.predictions.rows import EvaluationPredictions
 from bertline.models.checkpoints.keras_file import open_keras, open_preset
 from bertline.pipeline.core.errors import BertlineError
 
@@ -39,7 +39,8 @@ def test_the_crafted_file_runs_its_code_where_pyarrow_is_left_as_it_is(crafted):
 READERS = {
     "columns": "from bertline.components.ingest.readers.parquet import columns as read; read({path!r}, None)",
     "rows": "from bertline.components.ingest.readers.parquet import read; list(read({path!r}, None))",
-    "evaluated rows": "from bertline.components.evaluator.predictions.rows import HeldOutRows; HeldOutRows.read({path!r})",
+    "evaluated rows": "from bertline.components.evaluator.predictions.rows import EvaluationPredictions;"
+    " EvaluationPredictions.read({path!r})",
 }
 
 
@@ -66,7 +67,7 @@ def test_new_refuses_the_crafted_file_in_one_sentence(crafted):
 
 def test_rows_of_a_shared_record_are_read_by_the_same_door(crafted):
     with pytest.raises(BertlineError, match="pickled Python code"):
-        HeldOutRows.read(crafted)
+        EvaluationPredictions.read(crafted)
 
 
 def test_pyarrow_is_imported_in_one_place_alone():

@@ -12,7 +12,7 @@ import pytest
 from new_files import ENDINGS, SENTENCES, csv_text, squad_json, write
 
 from bertline.components.ingest.readers.registry import check_inputs, read
-from bertline.components.ingest.rows import sort_row
+from bertline.components.ingest.rows import sort_example
 from bertline.pipeline.core.errors import BertlineError
 from bertline.pipeline.new import describe, write_config
 from bertline.pipeline.settings.loader import load
@@ -260,7 +260,7 @@ def test_lists_of_words_and_of_their_tags_are_tagging(tmp_path):
     config = config_of(path := jsonl(tmp_path, rows))
     assert (config.task, config.data.text, config.data.label) == ("tagging", "tokens", "ner_tags")
     (file,) = check_inputs(config.data)
-    kept = sort_row(next(iter(read(file, config.data))), config.data, "train", (), "tags")
+    kept = sort_example(next(iter(read(file, config.data))), config.data, "train", (), "tags")
     assert kept.features["text"] == "王 明 住 在 北 京" and kept.features["label"] == tuple(CHARACTER_TAGS)
     assert "B-PER I-PER O O B-LOC I-LOC" in comments(path)
 

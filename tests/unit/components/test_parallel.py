@@ -1,4 +1,4 @@
-"""Two aligned files are read as one, and never out of step: what would shift their lines stops the line."""
+"""Two aligned files are read as one, and never out of step: what would shift their lines stops the pipeline."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bertline.components.ingest.readers import records
 from bertline.components.ingest.readers.records import ENCODING, TOO_LONG, UNREADABLE, UNUSABLE, BadRow, Row
 from bertline.components.ingest.readers.registry import check_inputs, read
 from bertline.components.ingest.report import Tally, judge
-from bertline.components.ingest.rows import sort_row
+from bertline.components.ingest.rows import sort_example
 from bertline.pipeline.config import DataConfig
 from bertline.pipeline.core.errors import BertlineError
 
@@ -102,7 +102,7 @@ def test_a_missing_partner_is_told_with_every_place_that_was_looked_at(tmp_path)
     "english, german, ended",
     [("a\nb\nc\n", "a\nb\nc\nd\ne", "train.en has 3 lines"), ("a\nb\nc\nd\ne\n", "a\nb\nc\n", "train.de has 3 lines")],
 )
-def test_different_numbers_of_lines_stop_the_line_whatever_is_allowed(tmp_path, english, german, ended):
+def test_different_numbers_of_lines_stop_the_pipeline_whatever_is_allowed(tmp_path, english, german, ended):
     folder = written(tmp_path, train_en=english, train_de=german)
     *rows, last = rows_of(folder / "train.en")
     assert len(rows) == 3 and last.kind == UNREADABLE
@@ -110,7 +110,7 @@ def test_different_numbers_of_lines_stop_the_line_whatever_is_allowed(tmp_path, 
         assert part in last.reason
     tally, data = Tally(), parallel(folder / "train.en", max_bad_fraction=1.0)
     for row in (*rows, last):
-        tally.add(row, row if isinstance(row, BadRow) else sort_row(row, data, "train", (), "text"))
+        tally.add(row, row if isinstance(row, BadRow) else sort_example(row, data, "train", (), "text"))
     with pytest.raises(BertlineError, match="shifts all that follow"):
         judge(tally.as_report([]), data, None, "", "text")
 

@@ -14,7 +14,7 @@ import pytest
 from bertline.components.pusher import executor as publishing
 from bertline.components.pusher.executor import latest, model_digest, publish, pushed_versions
 from bertline.pipeline.core.errors import BertlineError
-from bertline.serving.contract import CARD
+from bertline.serving.contract import METADATA_FILE
 
 ROOT = Path(publishing.__file__).parents[3]
 
@@ -48,8 +48,8 @@ def test_a_version_is_the_model_and_its_card(tmp_path):
     model = make_model(tmp_path / "model")
     pushed = publish(model, tmp_path / "served", {"pipeline": "reviews"})
     assert (pushed.version, pushed.path, pushed.fresh) == (1, tmp_path / "served" / "1", True)
-    card = json.loads((pushed.path / CARD).read_text())
-    assert card == {"pipeline": "reviews", "digest": model_digest(model), "version": 1} == pushed.card
+    metadata = json.loads((pushed.path / METADATA_FILE).read_text())
+    assert metadata == {"pipeline": "reviews", "digest": model_digest(model), "version": 1} == pushed.metadata
     for path in (path for path in model.rglob("*") if path.is_file()):
         assert (pushed.path / path.relative_to(model)).read_bytes() == path.read_bytes()
 
@@ -64,17 +64,17 @@ def test_a_model_that_is_there_keeps_its_number(tmp_path):
 
 
 def test_a_version_pushed_onwards_is_the_same_model(tmp_path):
-    # The card is ours, not the model's: copying a version to the next stage finds it there.
+    # The metadata is ours, not the model's: copying a version to the next stage finds it there.
     staged = publish(make_model(tmp_path / "model"), tmp_path / "staging", {})
     assert publish(tmp_path / "model", tmp_path / "live", {}).fresh
     assert not publish(staged.path, tmp_path / "live", {}).fresh
 
 
-@pytest.mark.parametrize("card", ["", "[1]", '{"digest": 7}'])
-def test_a_card_that_says_nothing_is_no_proof_of_a_push(tmp_path, card):
+@pytest.mark.parametrize("metadata", ["", "[1]", '{"digest": 7}'])
+def test_metadata_that_says_nothing_is_no_proof_of_a_push(tmp_path, metadata):
     served = tmp_path / "served"
     first = publish(make_model(tmp_path / "model"), served, {})
-    (first.path / CARD).write_text(card)
+    (first.path / METADATA_FILE).write_text(metadata)
     assert publish(tmp_path / "model", served, {}).version == 2
 
 
@@ -92,7 +92,7 @@ def test_numbers_rise_above_whatever_is_there(tmp_path):
     (served / "124").write_text("a file")
     assert publish(make_model(tmp_path / "model"), served, {}).version == 125
     assert [pushed.version for pushed in pushed_versions(served)] == [123, 125]
-    assert pushed_versions(served)[0].card == {}
+    assert pushed_versions(served)[0].metadata == {}
     assert latest(served).version == 125
 
 
@@ -147,7 +147,7 @@ def test_a_watcher_only_ever_sees_whole_versions(tmp_path):
     while pusher.poll() is None:
         for pushed in pushed_versions(served):
             glances += 1
-            assert pushed.card["version"] == pushed.version
+            assert pushed.metadata["version"] == pushed.version
             assert all((pushed.path / name).stat().st_size == size for name, size in sizes.items())
     assert pusher.returncode == 0
     assert glances > 0 and latest(served).version == 5
@@ -161,7 +161,7 @@ def test_pushers_at_the_same_time_never_collide(tmp_path):
     assert [pusher.wait() for pusher in pushers] == [0, 0, 0]
     pushed = pushed_versions(served)
     assert [version.version for version in pushed] == list(range(1, 14))
-    assert all(version.card["version"] == version.version for version in pushed)
+    assert all(version.metadata["version"] == version.version for version in pushed)
     assert sorted(model_digest(version.path) for version in pushed) == sorted(map(model_digest, [shared, *models]))
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from made_rows import CLASSES, TAGS, TASKS, make, random_rows
+from made_rows import CLASSES, TAGS, TASKS, make, random_predictions
 from sacrebleu import sentence_chrf
 
 from bertline.components.evaluator.predictions.outcomes import Outcome, flips, outcomes, worst
@@ -92,7 +92,7 @@ def test_a_search_tells_what_was_found_instead():
 
 @pytest.mark.parametrize("task", TASKS)
 def test_the_worst_come_first_with_their_texts(task):
-    rows = random_rows(task, 60)
+    rows = random_predictions(task, 60)
     found = worst(rows, 7)
     badness = [mistake.outcome.badness for mistake in found]
     assert len(found) == 7 and badness == sorted(badness, reverse=True) and badness[-1] > 0
@@ -105,7 +105,7 @@ def test_the_worst_come_first_with_their_texts(task):
 
 @pytest.mark.parametrize("task", TASKS)
 def test_flips_are_the_rows_on_which_two_models_differ(task):
-    one, other = random_rows(task, 60), random_rows(task, 60, seed=4, skill=0.9)
+    one, other = random_predictions(task, 60), random_predictions(task, 60, seed=4, skill=0.9)
     found = flips(one, other.take(np.arange(59, -1, -1)))
     back = flips(other, one)
     assert [flip.id for flip in found.worse] == [flip.id for flip in back.better] and found.better

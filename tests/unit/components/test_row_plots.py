@@ -1,4 +1,4 @@
-"""Pictures and tables of held-out rows: what they say is scikit-learn's, and they are drawn for every task."""
+"""Plots and tables of evaluation examples: what they say is scikit-learn's, and they are drawn for every task."""
 
 import io
 import json
@@ -6,14 +6,14 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from made_rows import CLASSES, TASKS, make, random_rows
+from made_rows import CLASSES, TASKS, make, random_predictions
 from sacrebleu import corpus_bleu, corpus_chrf
 from sklearn import metrics as sklearn_metrics
 
 from bertline.components.evaluator.predictions.curves import calibration, mean_curve, precision_recall, roc
-from bertline.components.evaluator.predictions.error_records import MOST_CHARACTERS, error_json
+from bertline.components.evaluator.predictions.error_records import MAX_CHARACTERS, error_json
 from bertline.components.evaluator.predictions.outcomes import worst
-from bertline.components.evaluator.predictions.plots import pictures, roc_curves
+from bertline.components.evaluator.predictions.plots import draw_plots, roc_curves
 from bertline.components.evaluator.predictions.translation_plots import groups_by_length
 from bertline.components.reports.timeline import timeline
 
@@ -38,7 +38,7 @@ def test_areas_and_lines_are_scikit_learns_also_where_shares_are_equal(digits):
 
 
 def test_the_mean_of_curves_has_the_macro_area():
-    rows = random_rows("multilabel", 300)
+    rows = random_predictions("multilabel", 300)
     curves = [roc(rows.label()[:, at], rows.prediction()[:, at]) for at in range(3)]
     expected = sklearn_metrics.roc_auc_score(rows.label(), rows.prediction(), average="macro")
     assert mean_curve(curves).area == pytest.approx(expected)
@@ -53,7 +53,7 @@ def test_calibration_is_counted_in_bins():
 
 @pytest.mark.parametrize("task", TASKS)
 def test_every_task_has_the_pictures_that_make_sense_for_it(task):
-    found = pictures(random_rows(task, 80))
+    found = draw_plots(random_predictions(task, 80))
     expected = {
         "classification": CURVES | {"coverage_precision.png"},
         "multilabel": CURVES,
@@ -69,7 +69,7 @@ def test_every_task_has_the_pictures_that_make_sense_for_it(task):
 
 
 def test_translations_of_like_length_are_measured_together():
-    rows = random_rows("translation", 200)
+    rows = random_predictions("translation", 200)
     kept = np.flatnonzero(rows.weight() > 0)
     found = groups_by_length(rows)
     assert len(found) > 3 and sum(group.rows for group in found) == len(kept)
@@ -87,7 +87,7 @@ def test_few_translations_or_none_have_pictures_too(count):
     outputs = {name: (texts, texts, [1.0] * count) for name in ("", "greedy")}
     numbers = {name: ([0.0] * count, [0.5] * count, [1.0] * count) for name in ("token_loss", "token_right")}
     rows = make("translation", {**outputs, **numbers}).take(range(count))
-    drawn = pictures(rows)
+    drawn = draw_plots(rows)
     assert set(drawn) == {"scores_by_length.png", "lengths_of_translations.png", "lengths.png"}
     for figure in drawn.values():
         figure.savefig(io.BytesIO())
@@ -98,11 +98,11 @@ def legend(figure):
 
 
 def test_legends_tell_the_areas_of_each_class_and_of_many_the_mean():
-    rows = random_rows("classification", 200)
+    rows = random_predictions("classification", 200)
     kept = rows.weight() > 0
     flags, shares = np.eye(3)[rows.label()[kept]], rows.prediction()[kept]
     areas = [sklearn_metrics.roc_auc_score(flags[:, at], shares[:, at]) for at in range(3)]
-    assert legend(pictures(rows)["roc.png"]) == [
+    assert legend(draw_plots(rows)["roc.png"]) == [
         f"AUC {area:.3f}  {name}" for area, name in zip(areas, CLASSES, strict=True)
     ]
     names = [f"class {at}" for at in range(12)]
@@ -118,14 +118,14 @@ def test_mistakes_are_recorded_with_their_texts_as_they_are_and_no_more_than_fit
     shares = [[0.1, 0.9], [0.2, 0.8], [0.9, 0.1]]
     rows = make("classification", {"": ([0, 0, 0], shares, [1, 1, 1])}, texts, ("<b>", "b"))
     records = json.loads(error_json(rows))
-    assert [record["text"] for record in records] == ["<script>alert('&')</script>", "é" * (MOST_CHARACTERS - 1) + "…"]
+    assert [record["text"] for record in records] == ["<script>alert('&')</script>", "é" * (MAX_CHARACTERS - 1) + "…"]
     assert (records[0]["expected"], records[0]["answered"]) == ("<b>", "b 0.90")
     assert records[0]["right"] is False and records[0]["badness"] == pytest.approx(0.9)
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_every_task_has_records_of_errors(task):
-    rows = random_rows(task, 60)
+    rows = random_predictions(task, 60)
     records, mistakes = json.loads(error_json(rows, 5)), worst(rows, 5)
     assert [record["id"] for record in records] == [mistake.id for mistake in mistakes]
 

@@ -1,10 +1,11 @@
-"""Scores of held-out rows are those of scikit-learn, scipy, seqeval's rules and SQuAD's, and their intervals scipy's."""
+"""Scores of evaluation examples are those of scikit-learn, scipy, seqeval's rules and SQuAD's, and their intervals
+scipy's."""
 
 import entities
 import numpy as np
 import pytest
 import sacrebleu
-from made_rows import TAGS, TASKS, make, random_rows
+from made_rows import TAGS, TASKS, make, random_predictions
 from scipy import stats
 from sklearn import metrics as sklearn_metrics
 from squad_reference import official_scores
@@ -16,7 +17,7 @@ close = pytest.approx
 
 
 def test_classification_is_scikit_learns_and_rows_without_weight_do_not_count():
-    rows = random_rows("classification", 500)
+    rows = random_predictions("classification", 500)
     kept = rows.weight() > 0
     true, shares = rows.label()[kept], rows.prediction()[kept]
     given = shares.argmax(axis=1)
@@ -42,7 +43,7 @@ def test_a_share_of_nothing_costs_what_it_costs_in_keras():
 
 @pytest.mark.parametrize("task", ["regression", "similarity"])
 def test_numbers_are_scipys(task):
-    rows = random_rows(task, 400)
+    rows = random_predictions(task, 400)
     kept = rows.weight() > 0
     true, given = rows.label()[kept], rows.prediction()[kept]
     found = scores(rows)
@@ -53,7 +54,7 @@ def test_numbers_are_scipys(task):
 
 
 def test_several_classes_a_row_are_scikit_learns():
-    rows = random_rows("multilabel", 400)
+    rows = random_predictions("multilabel", 400)
     true, shares = rows.label(), rows.prediction()
     right = np.clip(np.where(true > 0, shares, 1 - shares), 1e-7, 1)
     assert scores(rows) == close(
@@ -68,7 +69,7 @@ def test_several_classes_a_row_are_scikit_learns():
 
 
 def test_choices_and_guesses_are_means_by_their_weights():
-    rows = random_rows("choice", 300)
+    rows = random_predictions("choice", 300)
     weights = rows.weight("right")
     assert scores(rows) == close(
         {
@@ -77,7 +78,7 @@ def test_choices_and_guesses_are_means_by_their_weights():
         },
         abs=1e-6,
     )
-    rows = random_rows("pretraining", 300)
+    rows = random_predictions("pretraining", 300)
     weights = rows.weight("guess_loss")
     loss = np.average(rows.prediction("guess_loss"), weights=weights)
     assert scores(rows) == close(
@@ -92,7 +93,7 @@ def test_choices_and_guesses_are_means_by_their_weights():
 
 
 def test_a_search_is_measured_by_the_place_of_the_own_text_among_all():
-    rows = random_rows("matching", 120, skill=2.0)
+    rows = random_predictions("matching", 120, skill=2.0)
     questions, candidates = np.split(rows.prediction(), 2, axis=1)
     places = []
     for row, question in enumerate(questions):
@@ -104,7 +105,7 @@ def test_a_search_is_measured_by_the_place_of_the_own_text_among_all():
 
 
 def test_entities_are_those_of_seqevals_rules():
-    rows = random_rows("tagging", 300)
+    rows = random_predictions("tagging", 300)
     true, given = [], []
     for label, answer, weight in zip(rows.label(), rows.prediction(), rows.weight(), strict=True):
         if weight:
@@ -117,7 +118,7 @@ def test_entities_are_those_of_seqevals_rules():
 
 
 def test_answers_are_scored_as_by_squads_own_evaluation():
-    rows = random_rows("answering", 300)
+    rows = random_predictions("answering", 300)
     golds = [[text for text in row if text] for row in rows.label()]
     found = [(*official_scores(answer, right), bool(right)) for answer, right in zip(rows.prediction(), golds, strict=True)]
     exact, f1, some = (np.asarray(column) for column in zip(*found, strict=True))
@@ -133,13 +134,13 @@ def test_answers_are_scored_as_by_squads_own_evaluation():
     )
 
 
-def test_translations_are_scored_as_by_sacrebleu_and_pieces_by_their_weights():
-    rows = random_rows("translation", 300)
+def test_translations_are_scored_as_by_sacrebleu_and_tokens_by_their_weights():
+    rows = random_predictions("translation", 300)
     kept = np.flatnonzero(rows.weight() > 0)
     references = [rows.label()[row] for row in kept]
     texts = {of: [rows.prediction(of)[row] for row in kept] for of in ("", "greedy")}
-    pieces = rows.weight("token_loss")
-    loss = np.average(rows.prediction("token_loss"), weights=pieces)
+    tokens = rows.weight("token_loss")
+    loss = np.average(rows.prediction("token_loss"), weights=tokens)
     assert len(kept) < 300 and scores(rows) == close(
         {
             "bleu": sacrebleu.corpus_bleu(texts[""], [references]).score,
@@ -148,7 +149,7 @@ def test_translations_are_scored_as_by_sacrebleu_and_pieces_by_their_weights():
             "greedy_chrf": sacrebleu.corpus_chrf(texts["greedy"], [references]).score,
             "cross_entropy": loss,
             "perplexity": np.exp(loss),
-            "token_accuracy": np.average(rows.prediction("token_right"), weights=pieces),
+            "token_accuracy": np.average(rows.prediction("token_right"), weights=tokens),
         },
         abs=1e-9,
     )
@@ -156,7 +157,7 @@ def test_translations_are_scored_as_by_sacrebleu_and_pieces_by_their_weights():
 
 @pytest.mark.parametrize("task", TASKS)
 def test_rows_that_are_chosen_twice_count_twice(task):
-    rows = random_rows(task, 150)
+    rows = random_predictions(task, 150)
     chosen = np.random.default_rng(3).integers(150, size=200)
     if task == "matching":  # what is searched stays the same
         assert scores(rows, np.tile(np.arange(150), 2)) == close(scores(rows))
@@ -179,7 +180,7 @@ def scipys_interval(statistic, count):
 
 
 def test_intervals_of_classes_are_scipys_also_of_a_difference_on_the_same_rows():
-    pair = [random_rows("classification", 400, seed, skill) for seed, skill in ((1, 0.3), (2, 0.5))]
+    pair = [random_predictions("classification", 400, seed, skill) for seed, skill in ((1, 0.3), (2, 0.5))]
     kept = pair[0].weight() > 0
     right = [rows.prediction().argmax(axis=1) == rows.label() for rows in pair]
 
@@ -197,7 +198,7 @@ def test_intervals_of_classes_are_scipys_also_of_a_difference_on_the_same_rows()
 
 
 def test_intervals_of_numbers_are_scipys_also_of_a_difference_on_the_same_rows():
-    pair = [random_rows("regression", 300, seed, skill) for seed, skill in ((1, 0.3), (2, 0.5))]
+    pair = [random_predictions("regression", 300, seed, skill) for seed, skill in ((1, 0.3), (2, 0.5))]
     kept = pair[0].weight() > 0
 
     def pearson(rows, drawn):
@@ -223,7 +224,7 @@ def test_about_as_many_intervals_as_said_hold_the_truth():
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_seed_gives_the_same_intervals_and_a_model_does_not_differ_from_itself(task):
-    rows, other = random_rows(task, 80), random_rows(task, 80, seed=5)
+    rows, other = random_predictions(task, 80), random_predictions(task, 80, seed=5)
     first = bootstrap(rows, other, draws=30, seed=1)
     assert first == bootstrap(rows, other, draws=30, seed=1) != bootstrap(rows, other, draws=30, seed=2)
     assert list(first) == list(rows.description.metrics)
@@ -238,7 +239,7 @@ def test_a_score_of_rows_that_there_are_none_of_is_no_number():
 
 
 def test_runs_without_a_row_in_common_are_refused():
-    one, other = random_rows("regression", 10), random_rows("regression", 10)
+    one, other = random_predictions("regression", 10), random_predictions("regression", 10)
     other = make(
         "regression", {"": (other.label(), other.prediction(), other.weight())}, ids=[f"x{row}" for row in range(10)]
     )

@@ -11,7 +11,14 @@ from bertline.components.ingest.files import InputFile
 from bertline.components.ingest.filters import EXCLUDE, MAX_WORD_RATIO, MAX_WORDS, LeftOut
 from bertline.components.ingest.readers.records import BadRow, Row, bad_row
 from bertline.components.ingest.report import Tally, judge, quarantine_lines
-from bertline.components.ingest.rows import EMPTY_TEXT, MISSING_LABEL, MISSING_TARGET, KeptRow, hashed_split, sort_row
+from bertline.components.ingest.rows import (
+    EMPTY_TEXT,
+    MISSING_LABEL,
+    MISSING_TARGET,
+    KeptExample,
+    hashed_split,
+    sort_example,
+)
 from bertline.pipeline.config import DataConfig
 from bertline.pipeline.core.errors import BertlineError
 
@@ -24,18 +31,18 @@ def row(line: int = 2, **values: str | None) -> Row:
     return Row("a.csv", line, values)
 
 
-def fate(given: Row, settings: DataConfig, file_split: str | None = None, slices=()) -> KeptRow | BadRow | LeftOut:
-    return sort_row(given, settings, file_split, slices)
+def fate(given: Row, settings: DataConfig, file_split: str | None = None, slices=()) -> KeptExample | BadRow | LeftOut:
+    return sort_example(given, settings, file_split, slices)
 
 
 def test_the_hash_holds_out_the_share_and_never_changes():
     sides = [hashed_split(f"text {number}", 0.1) for number in range(10_000)]
     assert 900 < sides.count("eval") < 1100
-    # Pinned: if this changes, rows that models were trained on move to the held-out side.
+    # Pinned: if this changes, rows that models were trained on move to the evaluation side.
     assert [hashed_split(key, 0.5) for key in ("a", "b", "c", "d", "é")] == ["train", "eval", "eval", "eval", "eval"]
 
 
-def test_a_larger_share_keeps_every_held_out_row_held_out():
+def test_a_larger_share_keeps_every_evaluation_example_held_out():
     for number in range(1000):
         if hashed_split(str(number), 0.1) == "eval":
             assert hashed_split(str(number), 0.2) == "eval"
@@ -70,7 +77,7 @@ def test_a_split_column_decides_and_an_unknown_value_is_named():
 def test_excluded_rows_are_neither_kept_nor_bad():
     excluding = data(exclude={"label": ["plot"]}, split={"column": "fold"})
     assert fate(row(text="a", label="plot", fold="no such split"), excluding) == LeftOut(EXCLUDE)
-    assert isinstance(fate(row(text="a", label="x", fold="train"), excluding), KeptRow)
+    assert isinstance(fate(row(text="a", label="x", fold="train"), excluding), KeptExample)
 
 
 def test_features_are_the_text_as_it_is_with_words_and_slices():
@@ -101,15 +108,15 @@ def test_an_incomplete_row_is_kept_without_the_feature_or_quarantined(text, labe
 # The report
 
 
-def tally(*results: KeptRow | BadRow | LeftOut) -> Tally:
+def tally(*results: KeptExample | BadRow | LeftOut) -> Tally:
     counted = Tally()
     for line, result in enumerate(results, 2):
         counted.add(result if isinstance(result, BadRow) else row(line), result)
     return counted
 
 
-def kept(split: str = "train", label: str | None = "x", missing=()) -> KeptRow:
-    return KeptRow(split, {"words": 1} | ({"label": label} if label else {}), missing)
+def kept(split: str = "train", label: str | None = "x", missing=()) -> KeptExample:
+    return KeptExample(split, {"words": 1} | ({"label": label} if label else {}), missing)
 
 
 def bad(line: int = 9, kind: str = "wrong", file: str = "a.csv") -> BadRow:
@@ -155,12 +162,12 @@ def test_the_quarantine_is_in_the_order_of_file_and_line():
 GOOD = (kept(label="x"), kept(label="y"), kept("eval"))
 
 
-def verdict(*results: KeptRow | BadRow | LeftOut, **settings) -> None:
+def verdict(*results: KeptExample | BadRow | LeftOut, **settings) -> None:
     first = json.loads(quarantine_lines([bad()]))
     judge(tally(*results).as_report([]), data(**settings), first, "kept/quarantine.jsonl")
 
 
-def test_a_few_bad_rows_pass_and_too_many_stop_the_line():
+def test_a_few_bad_rows_pass_and_too_many_stop_the_pipeline():
     verdict(*GOOD, bad(), max_bad_fraction=0.25)
     with pytest.raises(BertlineError) as error:
         verdict(*GOOD, bad(), max_bad_fraction=0.24)
@@ -174,7 +181,7 @@ def test_a_few_bad_rows_pass_and_too_many_stop_the_line():
         assert part in str(error.value)
 
 
-def test_a_file_that_broke_off_stops_the_line_whatever_the_share():
+def test_a_file_that_broke_off_stops_the_pipeline_whatever_the_share():
     with pytest.raises(BertlineError, match="it is wrong"):
         verdict(*GOOD, bad(kind="unreadable file"), max_bad_fraction=1.0)
 
@@ -189,7 +196,7 @@ def test_a_file_that_broke_off_stops_the_line_whatever_the_share():
         ([kept(label=None), kept("eval", None)], "No label in 2 examples"),
     ],
 )
-def test_data_that_nothing_can_be_learned_from_stops_the_line(results, part):
+def test_data_that_nothing_can_be_learned_from_stops_the_pipeline(results, part):
     with pytest.raises(BertlineError) as error:
         verdict(*results)
     assert part in str(error.value)
@@ -243,7 +250,7 @@ def test_the_same_pair_stays_on_one_side_and_a_shared_text_alone_does_not_hold_p
 
 def test_lists_of_a_row_become_features_of_their_own():
     row = Row("a.json", 3, {"text": "a b", "label": "x"}, {"answers": ("a", "b"), "answer_starts": (0, 2)})
-    kept = sort_row(row, DataConfig(path="a.json", format="jsonl"), "train", ())
+    kept = sort_example(row, DataConfig(path="a.json", format="jsonl"), "train", ())
     assert kept.features == {"text": "a b", "label": "x", "words": 2, "answers": ("a", "b"), "answer_starts": (0, 2)}
 
 
@@ -254,8 +261,8 @@ def translations(**settings) -> DataConfig:
     return data(text="en", label="de", **settings)
 
 
-def written(given: Row, settings: DataConfig, split: str | None = "train") -> KeptRow | BadRow | LeftOut:
-    return sort_row(given, settings, split, (), "text")
+def written(given: Row, settings: DataConfig, split: str | None = "train") -> KeptExample | BadRow | LeftOut:
+    return sort_example(given, settings, split, (), "text")
 
 
 def test_a_target_is_a_feature_as_it_is_and_no_class():
@@ -299,8 +306,8 @@ def test_translations_of_one_text_stay_on_one_side():
 def test_long_and_uneven_training_rows_are_left_out_and_held_out_ones_never(english, german, settings, expected):
     given = row(en=english, de=german)
     found = written(given, translations(**settings))
-    assert found == LeftOut(expected) if expected else isinstance(found, KeptRow)
-    assert isinstance(written(given, translations(**settings), "eval"), KeptRow)
+    assert found == LeftOut(expected) if expected else isinstance(found, KeptExample)
+    assert isinstance(written(given, translations(**settings), "eval"), KeptExample)
 
 
 def test_an_incomplete_row_is_told_of_however_long_it_is():
@@ -310,8 +317,8 @@ def test_an_incomplete_row_is_told_of_however_long_it_is():
 def test_any_text_of_a_row_can_be_too_long():
     given = row(premise="a b", hypothesis="c d e", label="yes")
     assert fate(given, pairs(max_words=2), "train") == LeftOut(MAX_WORDS)
-    assert isinstance(fate(given, pairs(max_words=3), "train"), KeptRow)
-    assert isinstance(fate(given, pairs(max_words=2), "eval"), KeptRow)
+    assert isinstance(fate(given, pairs(max_words=3), "train"), KeptExample)
+    assert isinstance(fate(given, pairs(max_words=2), "eval"), KeptExample)
 
 
 def test_the_report_counts_rows_left_out_by_what_has_left_them_out():

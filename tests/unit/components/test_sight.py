@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from made_data import report_of, reviews, statistics_of
-from made_rows import TASKS, make, random_rows
+from made_rows import TASKS, make, random_predictions
 from pages import HOSTILE, Read, assert_accessible, assert_self_contained
 
 from bertline.components.evaluator.predictions.scores import scores
@@ -109,7 +109,7 @@ def test_the_page_of_data_says_what_became_of_it(judgement, sentence):
 
 
 def test_pages_ask_for_nothing_run_no_text_and_can_be_read_by_all(data):
-    rows = random_rows("classification", 60)
+    rows = random_predictions("classification", 60)
     for page in (data_page(data, HOSTILE), results_page(results_of(verdict_of(rows), rows, Bounds()), HOSTILE)):
         assert_self_contained(page.html)
         assert_accessible(page.html)
@@ -180,7 +180,7 @@ def verdict_of(rows, **changes):
 
 @pytest.mark.parametrize("task", TASKS)
 def test_every_task_has_a_page_of_results_with_intervals_around_its_values(task):
-    rows = random_rows(task, 80)
+    rows = random_predictions(task, 80)
     found = results_of(verdict_of(rows), rows, Bounds())
     for score in found.scores:
         assert score.low <= score.value <= score.high, score
@@ -194,7 +194,7 @@ def test_every_task_has_a_page_of_results_with_intervals_around_its_values(task)
 
 
 def test_what_is_undefined_is_called_so_and_is_not_judged_on_a_slice():
-    rows = random_rows("classification", 80)
+    rows = random_predictions("classification", 80)
     values = {**scores(rows), "rows": 80.0}
     undefined = {**values, "macro_f1": np.nan}
     verdict = verdict_of(rows, metrics=undefined, slices={"web": undefined}, confusion=[[80, 0], [0, 0]], labels=["a", "b"])
@@ -208,7 +208,7 @@ def test_what_is_undefined_is_called_so_and_is_not_judged_on_a_slice():
 
 
 def test_the_verdict_and_what_it_hangs_on_are_read_first_with_intervals():
-    rows = random_rows("classification", 80)
+    rows = random_predictions("classification", 80)
     asked = Bounds(thresholds={"accuracy": 0.1, "cross_entropy": 1e-6})
     simple = {"majority": {"accuracy": 0.05}, "tf-idf": {"accuracy": 0.4}}
     reasons = [f"{HOSTILE} {number}" for number in range(5)]
@@ -227,7 +227,7 @@ def test_the_verdict_and_what_it_hangs_on_are_read_first_with_intervals():
 
 
 def test_charts_show_the_worst_ten_and_fold_the_rest():
-    rows = random_rows("classification", 40)
+    rows = random_predictions("classification", 40)
     values = {f"source={at}": {"accuracy": at / 30, "rows": 99.0 if at else 1.0} for at in range(25)}
     classes = {
         f"class {at}": {"precision": 0.5, "recall": 0.5, "f1": (at * 7 % 24) / 24, "rows": float(at)} for at in range(24)
@@ -280,7 +280,7 @@ def test_texts_can_be_read_on_their_grounds_in_both_colour_schemes():
 
 
 def test_bounds_are_kept_or_not_as_the_evaluator_judges():
-    rows = random_rows("classification", 80)
+    rows = random_predictions("classification", 80)
     values = {**scores(rows), "rows": 80.0}
     small, large = {**values, "rows": 10.0}, {**values, "accuracy": 0.1, "rows": 60.0}
     settings = EvaluationConfig(
@@ -300,7 +300,7 @@ def test_bounds_are_kept_or_not_as_the_evaluator_judges():
 
 
 def test_of_very_many_slices_and_classes_the_largest_are_shown():
-    rows = random_rows("classification", 40)
+    rows = random_predictions("classification", 40)
     names = [f"source={at}" for at in range(300)]
     slices = {name: {"accuracy": 0.5, "rows": 400.0 if at == 299 else 1.0} for at, name in enumerate(names)}
     classes = {f"class {at}": {"precision": 0.1, "recall": 0.2, "f1": 0.3, "rows": float(at)} for at in range(300)}
@@ -313,7 +313,7 @@ def test_of_very_many_slices_and_classes_the_largest_are_shown():
 
 
 def test_results_without_rows_say_so_and_have_no_intervals():
-    rows = random_rows("classification", 40)
+    rows = random_predictions("classification", 40)
     found = results_of(
         verdict_of(rows, metrics={"accuracy": float("nan"), "rows": 0}), None, Bounds(thresholds={"accuracy": 0.5})
     )
@@ -323,7 +323,7 @@ def test_results_without_rows_say_so_and_have_no_intervals():
 
 
 def test_simple_baselines_stand_beside_the_model_and_the_best_is_marked():
-    rows = random_rows("classification", 80)
+    rows = random_predictions("classification", 80)
     simple = {"majority": {"accuracy": 0.1, "cross_entropy": 9.0}, "tf-idf": {"accuracy": 1.0}}
     found = results_of(
         verdict_of(rows, baselines=simple, baseline_seconds=2.0, baseline_notes=["Of a sample."]), rows, Bounds()
@@ -338,7 +338,7 @@ def test_simple_baselines_stand_beside_the_model_and_the_best_is_marked():
 
 
 def test_test_metrics_stand_beside_those_of_the_evaluation_examples_with_their_interval():
-    rows = random_rows("classification", 80)
+    rows = random_predictions("classification", 80)
     test = {
         "accuracy": {"value": 0.5, "low": 0.25, "high": 0.75},
         "cross_entropy": dict.fromkeys(("value", "low", "high"), math.nan),

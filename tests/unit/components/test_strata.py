@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bertline.components.ingest import strata
 from bertline.components.ingest.rows import hash_of, hashed_split
-from bertline.components.ingest.strata import LEAST_TEXTS, Strata
+from bertline.components.ingest.strata import MIN_TEXTS, Strata
 
 Rows = list[tuple[str, tuple[str, ...]]]
 """A text and its labels, each."""
@@ -78,7 +78,7 @@ def test_copies_of_a_text_are_one_text_and_stay_together():
     rows = [("the same", ("copied",))] * 50 + [("The Same", ("copied",))] * 3 + of_classes(other=100)
     found = counts(rows, sides(rows, 0.5))
     assert found["eval"]["copied"] == 0  # two texts, but for the case: too few
-    rows += [(f"text {number}", ("copied",)) for number in range(LEAST_TEXTS)]
+    rows += [(f"text {number}", ("copied",)) for number in range(MIN_TEXTS)]
     found = sides(rows, 0.5)
     assert {found[text] for text, labels in rows if labels == ("copied",)} == {"train", "eval"}
 

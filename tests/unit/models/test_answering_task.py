@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from squad_reference import choose, windows_of
-from wordpiece import SENTENCES, VOCAB, pieces_of, write_vocab
+from wordpiece import SENTENCES, VOCAB, reference_tokens, write_vocab
 
 from bertline.models.data.batching import padded
 from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
@@ -71,23 +71,23 @@ def columns(rows):
     }
 
 
-def pieces_in(text):
-    """Where the pieces stand, each with the combining marks that follow it."""
+def tokens_in(text):
+    """Where the tokens stand, each with the combining marks that follow it."""
 
     def over_marks(end):
         while end < len(text) and unicodedata.category(text[end]).startswith("M"):
             end += 1
         return end
 
-    return [(piece.start, over_marks(piece.end)) for piece in pieces_of(text, True, VOCAB)]
+    return [(token.start, over_marks(token.end)) for token in reference_tokens(text, True, VOCAB)]
 
 
 def question_length(question):
-    return min(len(pieces_in(question)), 8)
+    return min(len(tokens_in(question)), 8)
 
 
 def windows_in(row):
-    return windows_of(len(pieces_in(row[1])), question_length(row[0]), SEQ_LEN, STEP)
+    return windows_of(len(tokens_in(row[1])), question_length(row[0]), SEQ_LEN, STEP)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -96,7 +96,7 @@ def test_windows_learn_the_first_answer_by_its_exact_characters(context, seed):
     found = answering.expand(TASK.preprocessing.features(columns(rows), context), context, True)
     expected = []
     for question, text, answers in rows:
-        offsets = pieces_in(text)
+        offsets = tokens_in(text)
         begin, end = (answers[0][1], answers[0][1] + len(answers[0][0])) if answers else (0, 0)
         touched = [at for at, (first, last) in enumerate(offsets) if first < end and last > begin]
         for window in windows_in((question, text)):
@@ -126,7 +126,7 @@ def test_the_answer_is_the_one_of_the_original_rules(context, seed, threshold):
     for number, row in enumerate(rows):
         windows = np.flatnonzero(of_row == number)
         of_windows = ([scores[side][window, : lengths[window]] for window in windows] for side in "se")
-        expected = choose(row[1], pieces_in(row[1]), windows_in(row), *of_windows, threshold=threshold)
+        expected = choose(row[1], tokens_in(row[1]), windows_in(row), *of_windows, threshold=threshold)
         assert given["answer"][number].decode() == expected.answer
         assert (given["start"][number], given["end"][number]) == (expected.start, expected.end)
         assert row[1][given["start"][number] : given["end"][number]] == expected.answer
@@ -202,7 +202,7 @@ def test_the_signatures_take_question_and_context_and_answer_row_by_row(context)
     assert targets["row_weight"].numpy().tolist() == [1.0] * len(rows)
     tokens = served.tokenize(asked["text"], asked["text_2"])
     assert tokens["lengths"].numpy().tolist() == [
-        question_length(question) + len(pieces_in(text)) + 3 for question, text, _ in rows
+        question_length(question) + len(tokens_in(text)) + 3 for question, text, _ in rows
     ]
     empty = served.predict(tf.constant([], tf.string), tf.constant([], tf.string))
     assert {value.shape[0] for value in empty.values()} == {0}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from bertline.models.training.checkpointing import HeldOut
+from bertline.models.training.checkpointing import BestEpoch
 
 
-def judged(*epochs: tuple[float, float]) -> HeldOut:
-    found = HeldOut()
-    for step, (badness, loss) in enumerate(epochs, 1):
-        found.judge(step, badness, lambda step=step: {"w": np.asarray([step])}, loss)
+def judged(*epochs: tuple[float, float]) -> BestEpoch:
+    found = BestEpoch()
+    for step, (selection_loss, loss) in enumerate(epochs, 1):
+        found.judge(step, selection_loss, lambda step=step: {"w": np.asarray([step])}, loss)
     return found
 
 
@@ -28,7 +28,7 @@ def test_an_undefined_metric_leaves_the_choice_to_the_loss():
 
 
 def test_what_is_best_survives_a_restart_and_a_checkpoint_of_before_is_read():
-    found, again, older = judged((-0.9, 0.4)), HeldOut(), HeldOut()
+    found, again, older = judged((-0.9, 0.4)), BestEpoch(), BestEpoch()
     again.restore(found.tensors())
     again.judge(2, -0.9, dict, 0.3)
     assert again.best_step == 2

@@ -9,7 +9,7 @@ from wordpiece import VOCAB, write_vocab
 
 from bertline.components.ingest.choices import EMPTY_CHOICE, NOT_A_CHOICE, NOT_A_LIST
 from bertline.components.ingest.readers.records import BadRow, Row, make_row
-from bertline.components.ingest.rows import FEW_CHOICES, MISSING_LABEL, sort_row
+from bertline.components.ingest.rows import FEW_CHOICES, MISSING_LABEL, sort_example
 from bertline.models.data.batching import Batch, Corpus, batches, padded
 from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
 from bertline.models.tasks.base.task import Context, check_texts, get_task
@@ -47,8 +47,8 @@ def columns(labels=(2, 0, 3)):
 
 def score_alone(model, context, text, ending):
     """The score of one pair, packed by itself and read without blocks."""
-    pieces = ({"token_ids": context.text.pieces(tf.constant([part]))} for part in (text, ending))
-    pair = {name: ragged.to_tensor() for name, ragged in context.text.pack(*pieces).items()}
+    tokens = ({"token_ids": context.text.tokenize(tf.constant([part]))} for part in (text, ending))
+    pair = {name: ragged.to_tensor() for name, ragged in context.text.pack(*tokens).items()}
     first = model.encoder(pair["token_ids"], pair["segment_ids"])
     return float(model.head(model.encoder.pool(first))[0, 0])
 
@@ -157,7 +157,7 @@ CODAH = DataConfig(path="a.tsv", text="prompt", choices=("a", "b", "c", "d"), la
 
 
 def fate(data=CODAH, **values):
-    return sort_row(Row("a.tsv", 7, {"prompt": "He", **values}), data, "train", (), "index")
+    return sort_example(Row("a.tsv", 7, {"prompt": "He", **values}), data, "train", (), "index")
 
 
 def test_a_row_keeps_its_choices_in_order_and_its_label_as_an_index():
@@ -177,7 +177,7 @@ def test_a_column_of_lists_holds_as_many_choices_as_it_likes():
     data = DataConfig(path="a.jsonl", text="ctx", choices="endings", label="label")
     given = {"ctx": "He", "endings": ["ran", "sat", 3], "label": 2}
     row = make_row("a.jsonl", 1, given, list(given), list_columns=data.choice_columns)
-    assert sort_row(row, data, "train", (), "index").features[CHOICES] == ("ran", "sat", "3")
+    assert sort_example(row, data, "train", (), "index").features[CHOICES] == ("ran", "sat", "3")
 
 
 @pytest.mark.parametrize(

@@ -42,8 +42,8 @@ def columns(first=FIRST, second=SECOND):
 
 def test_a_pair_is_packed_with_both_texts_between_separators(pairs):
     features = TASK.preprocessing.features(columns(), pairs)
-    pieces = [[VOCAB[number] for number in row] for row in features["token_ids"].to_list()]
-    assert pieces[1] == ["[CLS]", "the", "the", "the", "[SEP]", "the", "[SEP]"]
+    tokens = [[VOCAB[number] for number in row] for row in features["token_ids"].to_list()]
+    assert tokens[1] == ["[CLS]", "the", "the", "the", "[SEP]", "the", "[SEP]"]
     assert features["segment_ids"].to_list()[1] == [0, 0, 0, 0, 0, 1, 1]
     assert features["label_id"].numpy().tolist() == [1, 0, -1]
 

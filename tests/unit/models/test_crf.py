@@ -62,7 +62,7 @@ def test_the_best_way_is_found(given):
 
 def test_the_shares_of_tags_are_those_among_all_ways(given):
     scores, transitions, _ = (value.numpy() for value in given)
-    found = crf.shares(*given).numpy()
+    found = crf.probabilities(*given).numpy()
     for row, length in enumerate(LENGTHS):
         expected = np.zeros((length, TAGS))
         for tags, score in ways(scores[row], transitions, length):
@@ -74,7 +74,7 @@ def test_the_shares_of_tags_are_those_among_all_ways(given):
 
 def test_rows_without_any_word_are_no_trouble():
     nothing = tf.zeros([2, 0, TAGS]), tf.zeros([TAGS, TAGS]), tf.constant([0, 0])
-    assert crf.best_tags(*nothing).shape == (2, 0) and crf.shares(*nothing).shape == (2, 0, TAGS)
+    assert crf.best_tags(*nothing).shape == (2, 0) and crf.probabilities(*nothing).shape == (2, 0, TAGS)
     assert crf.log_total(*nothing).numpy().tolist() == [0.0, 0.0]
 
 
@@ -84,9 +84,9 @@ def test_rows_of_one_word_are_answered_in_a_graph_that_does_not_know_how_many_th
 
     @tf.function(input_signature=spec)
     def answered(*given):
-        return crf.best_tags(*given), crf.shares(*given), crf.log_total(*given)
+        return crf.best_tags(*given), crf.probabilities(*given), crf.log_total(*given)
 
-    best, shares, total = answered(*asked)
+    best, probabilities, total = answered(*asked)
     assert best.numpy().tolist() == [[1], [2]]
-    np.testing.assert_allclose(shares, tf.nn.softmax(asked[0]), atol=1e-6)
+    np.testing.assert_allclose(probabilities, tf.nn.softmax(asked[0]), atol=1e-6)
     np.testing.assert_allclose(total, tf.reduce_logsumexp(asked[0][:, 0], axis=-1), atol=1e-6)

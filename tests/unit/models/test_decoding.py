@@ -11,11 +11,11 @@ import tensorflow as tf
 from bertline.models.seq2seq import decoding
 
 BEGIN, END = 0, 1
-PIECES = 4
+VOCAB_SIZE = 4
 
 
 class Table:
-    """A model whose logits follow from the two last pieces and the row, with a state that must be kept by its own text.
+    """A model whose logits follow from the two last tokens and the row, with a state that must be kept by its own text.
 
     Args:
       rows: each has a table of its own, as if it had another source.
@@ -24,7 +24,7 @@ class Table:
     def __init__(self, rows: int, seed: int) -> None:
         random = np.random.default_rng(seed)
         self.rows = rows
-        self.logits = random.normal(scale=2.0, size=(rows, 64, PIECES, PIECES)).astype(np.float32)
+        self.logits = random.normal(scale=2.0, size=(rows, 64, VOCAB_SIZE, VOCAB_SIZE)).astype(np.float32)
         self.logits[..., BEGIN] = decoding.NEVER  # never written
 
     def step(self, beam: int = 1) -> decoding.Step:
@@ -41,34 +41,34 @@ class Table:
     def nothing(self, beam: int = 1) -> tf.Tensor:
         return tf.zeros([self.rows * beam, 1], tf.int32)
 
-    def score(self, row: int, pieces: tuple[int, ...], alpha: float, ends: bool = True) -> float:
+    def score(self, row: int, tokens: tuple[int, ...], alpha: float, ends: bool = True) -> float:
         total, held, last = 0.0, 0, BEGIN
-        written = (*pieces, END) if ends else pieces
-        for piece in written:
+        written = (*tokens, END) if ends else tokens
+        for token in written:
             held = held * 3 + last
             logits = self.logits[row, held % 64, last].astype(np.float64)
-            total += logits[piece] - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
-            last = piece
+            total += logits[token] - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
+            last = token
         return total / ((5 + len(written)) / 6) ** alpha
 
     def best(self, row: int, limit: int, alpha: float) -> list[tuple[float, tuple[int, ...]]]:
         """Every text there is, the best first."""
-        texts = itertools.chain.from_iterable(itertools.product(range(2, PIECES), repeat=n) for n in range(limit + 1))
+        texts = itertools.chain.from_iterable(itertools.product(range(2, VOCAB_SIZE), repeat=n) for n in range(limit + 1))
         return sorted(((self.score(row, text, alpha), text) for text in texts), reverse=True)
 
     def searched(self, row: int, limit: int, alpha: float, beam: int) -> list[tuple[float, tuple[int, ...]]]:
-        """A beam search as one writes it down: after each piece those texts stay whose sum by their length is highest."""
+        """A beam search as one writes it down: after each token those texts stay whose sum by their length is highest."""
         texts: list[tuple[float, tuple[int, ...], bool]] = [(0.0, (), False)]
         while not all(ended for _, _, ended in texts):
             longer = [text for text in texts if text[2]]
-            for _, pieces, ended in texts:
+            for _, tokens, ended in texts:
                 if not ended:
-                    longer.append((self.score(row, pieces, alpha), pieces, True))
-                    for piece in range(2, PIECES) if len(pieces) < limit else ():
-                        text = (*pieces, piece)
+                    longer.append((self.score(row, tokens, alpha), tokens, True))
+                    for token in range(2, VOCAB_SIZE) if len(tokens) < limit else ():
+                        text = (*tokens, token)
                         longer.append((self.score(row, text, alpha, ends=False), text, False))
             texts = sorted(longer, reverse=True)[:beam]
-        return [(score, pieces) for score, pieces, _ in texts]
+        return [(score, tokens) for score, tokens, _ in texts]
 
 
 ENDS = {"begin_id": BEGIN, "end_id": END}
@@ -155,13 +155,13 @@ def draw(model: Table, count: int, **rules: float) -> list[list[int]]:
     return decoding.follow(repeated.step(), repeated.nothing(), tf.fill([count], 3), choose, **ENDS).ids.to_list()
 
 
-def test_chance_draws_pieces_by_their_shares() -> None:
+def test_chance_draws_tokens_by_their_shares() -> None:
     model = Table(1, 4)
     drawn = draw(model, 1000)
     first = [text[0] if text else END for text in drawn]
     logits = model.logits[0, 0, BEGIN].astype(np.float64)
     shares = np.exp(logits) / np.exp(logits).sum()
-    found = np.bincount(first, minlength=PIECES) / len(first)
+    found = np.bincount(first, minlength=VOCAB_SIZE) / len(first)
     np.testing.assert_allclose(found, shares, atol=4 * np.sqrt(0.25 / 1000))
 
 

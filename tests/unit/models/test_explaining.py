@@ -65,7 +65,7 @@ def test_gradients_are_asked_for_where_a_score_bends():
 
 
 def test_an_error_that_stays_is_told():
-    found = integrate(lambda at: (np.floor(at * 2.2), np.zeros((at.size, 1))), most=200)  # jumps, which no gradient sees
+    found = integrate(lambda at: (np.floor(at * 2.2), np.zeros((at.size, 1))), limit=200)  # jumps, which no gradient sees
     assert not found.is_complete and found.error == pytest.approx(-2) and 200 <= found.gradients < 400
 
 
@@ -105,8 +105,8 @@ def test_words_are_complete_and_attention_is_whole(explanation, tiny):
         change = attribution.found.score - attribution.found.baseline
         assert abs(attribution.words).max() > 1e-2, "a score that no word changes shows nothing"
         assert abs(attribution.words.sum() - change) < 1e-3
-        special = np.isin(attribution.reading.pieces, ["[CLS]", "[SEP]", "[MASK]"])
-        assert (attribution.pieces[special] == 0).all() and (attribution.pieces[~special] != 0).all()
+        special = np.isin(attribution.reading.tokens, ["[CLS]", "[SEP]", "[MASK]"])
+        assert (attribution.tokens[special] == 0).all() and (attribution.tokens[~special] != 0).all()
     for attention in found.attentions.values():
         for layer in attention.layers:
             assert layer.shape == (2, len(attention.looking), len(attention.looked_at))
@@ -159,8 +159,8 @@ def test_pieces_are_summed_to_the_words_of_the_text(explained, text):
     assert [(word.shown, word.start, word.end) for word in row.reading.words] == [
         (text[start:end], start, end) for _, start, end in words_of(text, True)
     ]
-    ones = np.ones(len(row.reading.pieces))
-    assert row.reading.of_words(ones).sum() == len(row.reading.pieces) - 2  # [CLS] and [SEP] are of no word
+    ones = np.ones(len(row.reading.tokens))
+    assert row.reading.of_words(ones).sum() == len(row.reading.tokens) - 2  # [CLS] and [SEP] are of no word
 
 
 def test_padding_is_looked_at_by_no_one_and_adds_nothing(explained):
@@ -270,7 +270,7 @@ def test_any_mask_ending_and_word_of_a_translation_can_be_explained(explained, e
     *_, writing = explained(tiny_of("translation"))
     texts = asked_of(tiny_of("translation"))
     whole, first = explanation(tiny_of("translation")), writing.explain(texts, word="1")
-    assert first.attributions[0].found.score > whole.attributions[0].found.score  # one piece is likelier than all of them
+    assert first.attributions[0].found.score > whole.attributions[0].found.score  # one token is likelier than all of them
     assert whole.attentions["decoder"].looked_at[0] == "[CLS]" and whole.attentions["source"].looking[-1] == "[SEP]"
     later = np.triu_indices(len(whole.attentions["decoder"].looking), 1)
     assert all((layer[:, later[0], later[1]] == 0).all() for layer in whole.attentions["decoder"].layers)
@@ -279,10 +279,10 @@ def test_any_mask_ending_and_word_of_a_translation_can_be_explained(explained, e
 def test_a_translation_is_explained_as_it_is_written(explained, explanation):
     task, context, model, _ = explained(tiny_of("translation"))
     texts, found = asked_of(tiny_of("translation")), explanation(tiny_of("translation"))
-    written = [piece for piece in found.attentions["source"].looking if piece != "[SEP]"]
-    ids = tf.ragged.constant([[VOCAB.index(piece) for piece in written]])
+    written = [token for token in found.attentions["source"].looking if token != "[SEP]"]
+    ids = tf.ragged.constant([[VOCAB.index(token) for token in written]])
     assert context.text.detokenize(ids).numpy()[0] == answers_of(task, context, model, texts)["translation"]
-    assert found.alignment.shape == (len(written) + 1, len(found.attributions[0].reading.pieces))
+    assert found.alignment.shape == (len(written) + 1, len(found.attributions[0].reading.tokens))
 
 
 def test_heads_that_were_pruned_are_left_out_and_the_others_keep_their_numbers(explained):

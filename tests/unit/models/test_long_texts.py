@@ -23,7 +23,7 @@ from bertline.models.heads.pooled import TOGETHER, as_chosen, sliding_of
 from bertline.models.tasks.base.task import Context, get_task
 from bertline.models.tokenization.packing import Sliding
 from bertline.models.tokenization.tokenizer import TextEncoder
-from bertline.models.tokenization.vocabulary import SPECIAL_PIECES
+from bertline.models.tokenization.vocabulary import SPECIAL_TOKENS
 from bertline.models.training import probing
 from bertline.models.training.loop import train
 from bertline.models.training.recipe import parts_of_windows
@@ -32,8 +32,8 @@ from bertline.pipeline.config.training import RECIPE
 from bertline.pipeline.core.errors import BertlineError
 from bertline.serving.export.saved_model import ServedModel
 
-VOCAB = [*SPECIAL_PIECES, *string.ascii_lowercase]
-CLS, SEP, FIRST = VOCAB.index("[CLS]"), VOCAB.index("[SEP]"), len(SPECIAL_PIECES)
+VOCAB = [*SPECIAL_TOKENS, *string.ascii_lowercase]
+CLS, SEP, FIRST = VOCAB.index("[CLS]"), VOCAB.index("[SEP]"), len(SPECIAL_TOKENS)
 WAYS = ("cut", "head_tail", "windows")
 SEQ_LEN, WINDOWS = 8, 3
 TASK = get_task("classification")
@@ -42,7 +42,7 @@ TASK = get_task("classification")
 @pytest.fixture(scope="module")
 def vocab(tmp_path_factory):
     path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
-    path.write_text("".join(f"{piece}\n" for piece in VOCAB))
+    path.write_text("".join(f"{token}\n" for token in VOCAB))
     return str(path)
 
 
@@ -123,7 +123,9 @@ def _split(ids):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("keys", [TEXT_KEYS[:1], TEXT_KEYS])
-@pytest.mark.parametrize("settings", [{}, {"window_step": 1, "max_windows": 2}, {"reading": "huggingface", "seq_len": 12}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"window_step": 1, "max_windows": 2}, {"tokenizer_variant": "huggingface", "seq_len": 12}]
+)
 def test_what_transform_keeps_becomes_what_the_texts_become(vocab, way, keys, settings):
     if way == "windows" and len(keys) == 2:
         return  # which is refused, below

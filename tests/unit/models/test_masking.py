@@ -11,7 +11,7 @@ from bertline.models.data.masking import Masked, MaskingRules, how_many, mask_ba
 
 CLS, SEP, MASK, FIRST = 2, 3, 4, 5
 VOCAB = 1000
-CONTINUES = np.arange(VOCAB) % 3 == 0  # a third of the pieces continues a word
+CONTINUES = np.arange(VOCAB) % 3 == 0  # a third of the tokens continues a word
 CONTINUES[:FIRST] = False
 
 
@@ -31,7 +31,7 @@ def mask_tokens(ids: np.ndarray, chosen: MaskingRules, generator: np.random.Gene
 
 
 def text(length: int, seed: int = 0) -> np.ndarray:
-    """[CLS], pieces, a [SEP] in the middle and at the end."""
+    """[CLS], tokens, a [SEP] in the middle and at the end."""
     ids = np.random.default_rng(seed).integers(FIRST, VOCAB, size=length).astype(np.int32)
     ids[[0, length // 2, length - 1]] = CLS, SEP, SEP
     return ids
@@ -51,11 +51,11 @@ def words_of(ids: np.ndarray) -> list[set[int]]:
 
 @settings(max_examples=150, deadline=None)
 @given(
-    length=st.integers(4, 200), share=st.floats(0.05, 0.5), most=st.integers(1, 40), seed=st.integers(0, 999),
-    units=st.sampled_from(["piece", "word", "span"]),
+    length=st.integers(4, 200), probability=st.floats(0.05, 0.5), max_predictions=st.integers(1, 40),
+    seed=st.integers(0, 999), units=st.sampled_from(["token", "word", "span"]),
 )  # fmt: skip
-def test_labels_are_what_stood_there_and_the_rest_is_untouched(length, share, most, seed, units):
-    ids, chosen = text(length, seed), rules(share=share, most=most, units=units)
+def test_labels_are_what_stood_there_and_the_rest_is_untouched(length, probability, max_predictions, seed, units):
+    ids, chosen = text(length, seed), rules(probability=probability, max_predictions=max_predictions, units=units)
     found = mask_tokens(ids, chosen, np.random.default_rng(seed))
     assert found.positions.tolist() == sorted(set(found.positions.tolist()))
     assert found.labels.tolist() == ids[found.positions].tolist()
@@ -63,7 +63,7 @@ def test_labels_are_what_stood_there_and_the_rest_is_untouched(length, share, mo
     others = np.setdiff1d(np.arange(length), found.positions)
     assert (found.token_ids[others] == ids[others]).all()
     assert len(found.positions) <= how_many(length, chosen)
-    if units == "piece":
+    if units == "token":
         assert len(found.positions) == min(how_many(length, chosen), length - 3)
     else:
         whole = [word for word in words_of(ids) if word & set(found.positions.tolist())]
@@ -82,7 +82,7 @@ def test_equal_generators_make_equal_masks():
     assert first.positions.tolist() != other.positions.tolist()
 
 
-@pytest.mark.parametrize("units", ["piece", "word", "span"])
+@pytest.mark.parametrize("units", ["token", "word", "span"])
 def test_of_the_chosen_eight_tenths_are_masked_one_is_anything_and_one_stays(units):
     generator = np.random.default_rng(0)
     masked = stayed = anything = total = 0
@@ -95,13 +95,13 @@ def test_of_the_chosen_eight_tenths_are_masked_one_is_anything_and_one_stays(uni
         total += len(now)
         anything += ((now != MASK) & (now != found.labels)).sum()
     assert total > 9_000
-    for count, share in ((masked, 0.8), (stayed, 0.1), (anything, 0.1)):
-        assert abs(count / total - share) < 4 * (share * (1 - share) / total) ** 0.5 + 2 / VOCAB
+    for count, probability in ((masked, 0.8), (stayed, 0.1), (anything, 0.1)):
+        assert abs(count / total - probability) < 4 * (probability * (1 - probability) / total) ** 0.5 + 2 / VOCAB
 
 
-def test_random_pieces_are_of_the_whole_vocabulary():
+def test_random_tokens_are_of_the_whole_vocabulary():
     generator = np.random.default_rng(0)
-    wild = rules(share=0.5, most=500)
+    wild = rules(probability=0.5, max_predictions=500)
     seen = set()
     for seed in range(400):
         ids = text(400, seed)
@@ -130,12 +130,12 @@ def test_spans_are_runs_of_words_that_do_not_cross_a_separator():
     generator = np.random.default_rng(0)
     runs = []
     for _ in range(500):
-        positions = mask_tokens(plain, rules(units="span", share=0.25), generator).positions
+        positions = mask_tokens(plain, rules(units="span", probability=0.25), generator).positions
         runs += [len(run) for run in np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1)]
-        assert len(positions) == how_many(41, rules(share=0.25))
+        assert len(positions) == how_many(41, rules(probability=0.25))
     alone = []
     for _ in range(500):
-        positions = mask_tokens(plain, rules(units="piece", share=0.25), generator).positions
+        positions = mask_tokens(plain, rules(units="token", probability=0.25), generator).positions
         alone += [len(run) for run in np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1)]
     assert np.mean(runs) > 2 * np.mean(alone)
     assert max(runs) <= 10

@@ -10,7 +10,7 @@ from wordpiece import VOCAB, write_vocab
 from bertline.components.ingest.files import InputFile
 from bertline.components.ingest.readers.records import NESTED, BadRow, Row
 from bertline.components.ingest.readers.registry import read
-from bertline.components.ingest.rows import sort_row
+from bertline.components.ingest.rows import sort_example
 from bertline.models.data.batching import padded
 from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
 from bertline.models.tasks.base.task import Context, get_task
@@ -84,7 +84,9 @@ def test_examples_with_any_number_of_names_have_targets(context):
 
 
 def fate(label, kind="classes", **settings):
-    return sort_row(Row("a.csv", 2, {"text": "a", "label": label}), DataConfig(path="a.csv", **settings), "train", (), kind)
+    return sort_example(
+        Row("a.csv", 2, {"text": "a", "label": label}), DataConfig(path="a.csv", **settings), "train", (), kind
+    )
 
 
 def test_classes_are_parted_by_the_delimiter_and_named_once():
@@ -106,17 +108,17 @@ def rows_of(tmp_path, *lines):
 
 def test_a_json_list_names_the_classes(tmp_path):
     data, rows = rows_of(tmp_path, '{"text": "a", "label": ["x, y", 2]}', '{"text": "b", "label": []}')
-    assert [sort_row(row, data, "train", (), "classes").labels for row in rows] == [("x, y", "2"), ()]
+    assert [sort_example(row, data, "train", (), "classes").labels for row in rows] == [("x, y", "2"), ()]
 
 
 def test_brackets_are_a_list_of_classes_and_in_any_other_text_just_brackets():
     assert fate('["x, y", 2]').labels == ("x, y", "2") and fate("[]").labels == ()
-    text = sort_row(Row("a.csv", 2, {"text": "[]", "label": "x"}), DataConfig(path="a.csv"), "train", (), "class")
+    text = sort_example(Row("a.csv", 2, {"text": "[]", "label": "x"}), DataConfig(path="a.csv"), "train", (), "class")
     assert text.features["text"] == "[]" and text.missing == ()
 
 
 def test_a_list_where_one_class_belongs_is_a_bad_row(tmp_path):
     data, rows = rows_of(tmp_path, '{"text": "a", "label": ["x"]}', '{"text": "a", "label": [["x"]]}')
-    bad = sort_row(rows[0], data, "train", (), "class")
+    bad = sort_example(rows[0], data, "train", (), "class")
     assert isinstance(bad, BadRow) and bad.kind == NESTED and "multilabel" in bad.reason
     assert isinstance(rows[1], BadRow) and rows[1].kind == NESTED

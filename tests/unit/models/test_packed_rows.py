@@ -103,7 +103,12 @@ def test_the_loss_and_gradients_of_packed_rows_are_those_of_the_texts_apart():
 
 def test_masks_are_drawn_for_each_text_of_a_row():
     rules = MaskingRules(
-        mask_id=MASK, vocab_size=VOCAB, special_ids=(0, CLS, SEP), continues=np.zeros(VOCAB, bool), share=0.3, most=9
+        mask_id=MASK,
+        vocab_size=VOCAB,
+        special_ids=(0, CLS, SEP),
+        continues=np.zeros(VOCAB, bool),
+        probability=0.3,
+        max_predictions=9,
     )
     corpus = pack_rows(make_corpus(), 20)
     ids = tf.RaggedTensor.from_row_splits(corpus.values, corpus.starts).to_tensor().numpy()

@@ -23,14 +23,14 @@ def vocab_path(tmp_path_factory) -> str:
 
 
 @functools.cache
-def make_encoder(vocab_path: str, seq_len: int, reading="huggingface"):
+def make_encoder(vocab_path: str, seq_len: int, tokenizer_variant="huggingface"):
     """An encoder, and its `tokens` traced, for examples by the dozen."""
-    encoder = TextEncoder(vocab_path, reading=reading, seq_len=seq_len)
+    encoder = TextEncoder(vocab_path, tokenizer_variant=tokenizer_variant, seq_len=seq_len)
     return encoder, tf.function(encoder.tokens, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
 
 
 def letters(lengths) -> tf.Tensor:
-    """Texts of so many pieces each, none like its neighbour."""
+    """Texts of so many tokens each, none like its neighbour."""
     return tf.constant([" ".join("abcdefghi"[:length]) for length in lengths])
 
 
@@ -116,7 +116,7 @@ def test_a_question_is_cut_and_leaves_room_for_the_text(vocab_path):
 def test_ids_alone_are_packed_like_tokens_with_offsets(vocab_path):
     encoder = TextEncoder(vocab_path, seq_len=16)
     texts, others = tf.constant(SENTENCES), tf.constant(SENTENCES[::-1])
-    packed = encoder.pack({"token_ids": encoder.pieces(texts)}, {"token_ids": encoder.pieces(others)})
+    packed = encoder.pack({"token_ids": encoder.tokenize(texts)}, {"token_ids": encoder.tokenize(others)})
     whole = encoder.pack(encoder.tokens(texts), encoder.tokens(others))
     assert set(packed) == {"token_ids", "segment_ids"}
     assert all(packed[name].to_list() == whole[name].to_list() for name in packed)

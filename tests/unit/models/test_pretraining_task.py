@@ -1,4 +1,4 @@
-"""The pre-training task: batches with masks, the loss over guesses, and what the served model fills in."""
+"""The pre-training task: batches with masks, the loss over predictions, and what the served model fills in."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEXTS = ["the the cafe un the", "abc the the unaffable the abc the café the", "
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
-    return TextEncoder(write_vocab(tmp_path_factory.mktemp("vocab"), VOCAB), reading="huggingface", seq_len=32)
+    return TextEncoder(write_vocab(tmp_path_factory.mktemp("vocab"), VOCAB), tokenizer_variant="huggingface", seq_len=32)
 
 
 def context(text, **settings) -> Context:
@@ -76,7 +76,7 @@ def test_masks_of_a_training_are_drawn_anew_and_follow_from_the_seed(text):
 
 
 @pytest.mark.parametrize("next_sentence", [True, False])
-def test_the_loss_is_the_mean_over_the_guesses_plus_the_mean_over_the_rows(text, next_sentence):
+def test_the_loss_is_the_mean_over_the_predictions_plus_the_mean_over_the_rows(text, next_sentence):
     model, batch = make_model(text, next_sentence=next_sentence), one_batch(text, True)
     outputs = model(batch, training=False)
     assert ("follows" in outputs) == next_sentence
@@ -87,14 +87,14 @@ def test_the_loss_is_the_mean_over_the_guesses_plus_the_mean_over_the_rows(text,
         return np.log(np.exp(shifted).sum()) - shifted[label]
 
     real = batch["masked_positions_mask"].numpy() & (batch["weight"].numpy() > 0)[:, None]
-    guesses, labels = outputs["guesses"].numpy()[real], batch["masked_labels"].numpy()[real]
-    expected = sum(map(cross_entropy, guesses, labels)) / (len(labels) + 1e-5)
+    predictions, labels = outputs["guesses"].numpy()[real], batch["masked_labels"].numpy()[real]
+    expected = sum(map(cross_entropy, predictions, labels)) / (len(labels) + 1e-5)
     if next_sentence:
         expected += np.mean(
             [cross_entropy(outputs["follows"].numpy()[i, 0], batch["label_id"].numpy()[i, 0]) for i in range(3)]
         )
     np.testing.assert_allclose(found, expected, rtol=1e-5)
-    right = np.mean(guesses.argmax(axis=1) == labels)
+    right = np.mean(predictions.argmax(axis=1) == labels)
     np.testing.assert_allclose(tf.reduce_sum(batch["weight"] * TASK.objective.accuracy(outputs, batch)), right, atol=1e-4)
 
 
@@ -103,24 +103,24 @@ def test_guesses_go_through_the_token_embedding(text):
     names = {variable.path.split("/", 1)[1] for variable in model.trainable_variables}
     assert not any(name.startswith("decoder") for name in names)
     with tf.GradientTape() as tape:
-        guesses = model(batch, training=False)["guesses"]
-        loss = tf.reduce_sum(guesses[0, 0, 30])  # a piece that is in none of the texts
+        predictions = model(batch, training=False)["guesses"]
+        loss = tf.reduce_sum(predictions[0, 0, 30])  # a token that is in none of the texts
     table = model.encoder.embeddings.token.embeddings.value
     gradient = tf.convert_to_tensor(tape.gradient(loss, table)).numpy()
     assert np.abs(gradient[30]).max() > 0
 
 
-def test_each_mask_of_a_text_is_filled_with_its_likeliest_pieces(text):
+def test_each_mask_of_a_text_is_filled_with_its_likeliest_tokens(text):
     model = make_model(text)
     batch = padded(TASK.preprocessing.request({"text": tf.constant(TEXTS[2:])}, context(text)))
     answer = {name: value.numpy() for name, value in TASK.serving.signature(model(batch), batch, context(text)).items()}
     assert answer["fillings"].shape == (2, 2, 5) == answer["probabilities"].shape
     assert (answer["fillings"][0] == b"").all() and (answer["probabilities"][0] == 0).all()  # "x y" has no mask
-    guesses = tf.nn.softmax(model(batch)["guesses"]).numpy()[1]
+    predictions = tf.nn.softmax(model(batch)["guesses"]).numpy()[1]
     for mask in range(2):
-        best = np.argsort(-guesses[mask])[:5]
-        assert [piece.decode() for piece in answer["fillings"][1, mask]] == [VOCAB[i] for i in best]
-        np.testing.assert_allclose(answer["probabilities"][1, mask], guesses[mask][best], rtol=1e-6)
+        best = np.argsort(-predictions[mask])[:5]
+        assert [token.decode() for token in answer["fillings"][1, mask]] == [VOCAB[i] for i in best]
+        np.testing.assert_allclose(answer["probabilities"][1, mask], predictions[mask][best], rtol=1e-6)
     shown = TASK.serving.response.readable({name: value[1] for name, value in answer.items()})
     assert shown.count("   |   ") == 1 and shown.startswith(answer["fillings"][1, 0, 0].decode())
     assert (
@@ -145,7 +145,9 @@ def test_heads_are_named_as_hugging_face_names_them(text):
 
 
 def test_a_vocabulary_without_mask_is_refused(tmp_path):
-    bare = TextEncoder(write_vocab(tmp_path, [piece for piece in VOCAB if piece != "[MASK]"]), reading="huggingface")
+    bare = TextEncoder(
+        write_vocab(tmp_path, [token for token in VOCAB if token != "[MASK]"]), tokenizer_variant="huggingface"
+    )
     with pytest.raises(BertlineError, match=r"no \[MASK\]"):
         TASK.preprocessing.prepare(context(bare), True)
 

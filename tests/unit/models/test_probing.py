@@ -11,14 +11,16 @@ from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
 from bertline.models.heads.pooled import PAIR, TOGETHER, PooledHead, attend, pool, vectors
 from bertline.models.training import probing
 
-PIECES, FIRST = 40, 5
+VOCAB_SIZE, FIRST = 40, 5
 
 
 @pytest.fixture(scope="module")
 def encoder():
     """Large weights, so that vectors of different tokens differ."""
-    made = Encoder(EncoderSize(vocab_size=PIECES, layers=1, hidden=16, heads=2, intermediate=16, max_positions=32), seed=3)
-    made.embeddings.token.embeddings.assign(np.random.default_rng(0).normal(0, 1, (PIECES, 16)))
+    made = Encoder(
+        EncoderSize(vocab_size=VOCAB_SIZE, layers=1, hidden=16, heads=2, intermediate=16, max_positions=32), seed=3
+    )
+    made.embeddings.token.embeddings.assign(np.random.default_rng(0).normal(0, 1, (VOCAB_SIZE, 16)))
     return made
 
 
@@ -26,7 +28,7 @@ def corpus(count, seed, **targets):
     """Texts of which the first token after [CLS] tells the class."""
     random = np.random.default_rng(seed)
     label = random.integers(3, size=count)
-    rows = [[2, FIRST + kind, *random.integers(10, PIECES, random.integers(2, 8)), 3] for kind in label]
+    rows = [[2, FIRST + kind, *random.integers(10, VOCAB_SIZE, random.integers(2, 8)), 3] for kind in label]
     values = np.asarray([token for row in rows for token in row], np.int32)
     starts = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
     of = {
@@ -130,7 +132,7 @@ def test_a_head_over_pairs_begins_as_the_probe_left_it_and_is_shown_by_the_token
 
 def test_pairs_that_are_alike_are_told_from_others_by_their_vectors_where_reading_both_at_once_does_not(encoder):
     random = np.random.default_rng(0)
-    words = random.integers(10, PIECES, (300, 2))
+    words = random.integers(10, VOCAB_SIZE, (300, 2))
     label = random.integers(2, size=300)
     others = np.where(label == 1, words[:, 0], words[:, 1])
     values = np.stack([np.full(300, 2), words[:, 0], np.full(300, 3), others, np.full(300, 3)], axis=1).astype(np.int32)

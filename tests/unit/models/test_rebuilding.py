@@ -16,7 +16,7 @@ from bertline.models.checkpoints.from_saved_model import rebuild
 from bertline.models.encoders.bert.backbone import EncoderSize
 from bertline.pipeline.config import PretrainingConfig
 from bertline.pipeline.core.errors import BertlineError
-from bertline.serving.contract import read_card, write_card
+from bertline.serving.contract import read_metadata, write_metadata
 from bertline.serving.export.exporter import description
 from bertline.serving.export.saved_model import ServedModel, export
 
@@ -58,8 +58,8 @@ def test_a_rebuilt_model_answers_as_the_pushed_graph(pushed):
 def test_a_model_of_another_pooling_is_made_again_by_its_card(tmp_path, name, pooling):
     task, context, model = built(name, tmp_path / "vocabulary", pooling=pooling)
     folder, text = tmp_path / "1", text_settings(name).model_dump(exclude={"vocab", "target_vocab"})
-    card = {"task": name, "labels": list(context.labels), "text_keys": list(context.text_keys), "text": text}
-    export(ServedModel(task, context, model), str(folder), {**card, "model": description(context, model)})
+    metadata = {"task": name, "labels": list(context.labels), "text_keys": list(context.text_keys), "text": text}
+    export(ServedModel(task, context, model), str(folder), {**metadata, "model": description(context, model)})
     rebuilt = rebuild(folder)
     assert rebuilt.context.pooling == rebuilt.model.pooling == pooling
     assert_answers_alike(folder, rebuilt, name)
@@ -73,10 +73,10 @@ def test_a_card_names_a_crf_and_what_is_pre_trained(tmp_path):
     assert description(context, model)["pretraining"] == {"next_sentence": False, "masking": "word"}
 
 
-def test_the_sizes_of_a_model_with_an_older_card_are_found_by_its_answers(model):
-    card = read_card(model)
-    del card["model"]
-    write_card(model, card)
+def test_the_sizes_of_a_model_with_older_metadata_are_found_by_its_answers(model):
+    metadata = read_metadata(model)
+    del metadata["model"]
+    write_metadata(model, metadata)
     rebuilt = rebuild(model)
     found = find_encoder(rebuilt.model).size
     assert (found.layers, found.hidden, found.heads, found.intermediate) == (2, 16, 4, 24)
@@ -84,13 +84,13 @@ def test_the_sizes_of_a_model_with_an_older_card_are_found_by_its_answers(model)
 
 
 def test_weights_that_do_not_answer_as_the_graph_are_refused(model):
-    card = read_card(model)
-    card["model"]["size"]["heads"] = 2
-    write_card(model, card)
+    metadata = read_metadata(model)
+    metadata["model"]["size"]["heads"] = 2
+    write_metadata(model, metadata)
     with pytest.raises(BertlineError, match="another version of Bertline has exported it; run the pipeline again"):
         rebuild(model)
-    card["model"]["size"] |= {"heads": 4, "layers": 1}
-    write_card(model, card)
+    metadata["model"]["size"] |= {"heads": 4, "layers": 1}
+    write_metadata(model, metadata)
     with pytest.raises(BertlineError, match="another version of Bertline has exported it"):
         rebuild(model)
 
@@ -106,8 +106,8 @@ def test_weights_that_do_not_answer_as_the_graph_are_refused(model):
         ({"labels": ["a"]}, "another version of Bertline"),
     ],
 )
-def test_a_card_that_is_wrong_is_told(model, change, reason):
-    write_card(model, {**read_card(model), **change})
+def test_metadata_that_is_wrong_is_told(model, change, reason):
+    write_metadata(model, {**read_metadata(model), **change})
     with pytest.raises(BertlineError, match=reason):
         rebuild(model)
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from wordpiece import VOCAB, write_vocab
 
 from bertline.components.ingest.readers.records import BadRow, Row
-from bertline.components.ingest.rows import NOT_A_NUMBER, sort_row
+from bertline.components.ingest.rows import NOT_A_NUMBER, sort_example
 from bertline.models.data.batching import padded, read_corpus
 from bertline.models.encoders.bert.backbone import Encoder, EncoderSize
 from bertline.models.tasks.base.task import Context, get_task
@@ -83,11 +83,11 @@ def test_rows_without_a_number_are_not_learned_from(tmp_path):
 
 @pytest.mark.parametrize(("given", "number"), [("4.25", 4.25), (" -3 ", -3.0), ("1e-3", 0.001)])
 def test_a_label_becomes_a_number(given, number):
-    kept = sort_row(Row("a.csv", 2, {"text": "a", "label": given}), DataConfig(path="a.csv"), "train", (), "number")
+    kept = sort_example(Row("a.csv", 2, {"text": "a", "label": given}), DataConfig(path="a.csv"), "train", (), "number")
     assert kept.features["label"] == number and kept.labels == ()
 
 
 @pytest.mark.parametrize("given", ["high", "4,25", "nan", "inf", "1_000x"])
 def test_a_label_that_is_no_number_is_a_bad_row_with_its_place(given):
-    bad = sort_row(Row("a.csv", 7, {"text": "a", "label": given}), DataConfig(path="a.csv"), "train", (), "number")
+    bad = sort_example(Row("a.csv", 7, {"text": "a", "label": given}), DataConfig(path="a.csv"), "train", (), "number")
     assert isinstance(bad, BadRow) and bad.kind == NOT_A_NUMBER and bad.line == 7 and repr(given) in bad.reason

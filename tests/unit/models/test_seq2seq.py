@@ -14,9 +14,9 @@ from bertline.models.seq2seq.config import Seq2SeqSize
 from bertline.models.seq2seq.model import Seq2Seq, causal_bias, sine_positions
 from bertline.pipeline.core.errors import BertlineError
 
-PIECES = 11
+VOCAB_SIZE = 11
 TINY = {
-    "source_pieces": PIECES, "target_pieces": PIECES, "layers": 2, "decoder_layers": 3, "hidden": 16, "heads": 2,
+    "source_pieces": VOCAB_SIZE, "target_pieces": VOCAB_SIZE, "layers": 2, "decoder_layers": 3, "hidden": 16, "heads": 2,
     "intermediate": 24, "max_positions": 32,
 }  # fmt: skip
 SHAPES = [
@@ -39,9 +39,9 @@ def batch(rows: int = 3, source: int = 7, target: int = 6, seed: int = 0) -> dic
     lengths = random.integers(3, source + 1, rows)
     lengths[0] = source
     return {
-        "token_ids": tf.constant(random.integers(5, PIECES, (rows, source)), tf.int32),
+        "token_ids": tf.constant(random.integers(5, VOCAB_SIZE, (rows, source)), tf.int32),
         "mask": tf.sequence_mask(lengths, source),
-        "target_ids": tf.constant(random.integers(5, PIECES, (rows, target)), tf.int32),
+        "target_ids": tf.constant(random.integers(5, VOCAB_SIZE, (rows, target)), tf.int32),
         "target_ids_mask": tf.ones([rows, target], tf.bool),
     }
 
@@ -59,7 +59,7 @@ def test_every_weight_is_trained(shape: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_writing_piece_by_piece_gives_the_logits_of_the_whole(shape: dict[str, Any]) -> None:
+def test_writing_token_by_token_gives_the_logits_of_the_whole(shape: dict[str, Any]) -> None:
     model, given = made(**shape), batch()
     whole = model(given).numpy()
     before = np.pad(given["target_ids"][:, :-1], [[0, 0], [1, 0]], constant_values=2)
@@ -73,7 +73,7 @@ def test_writing_piece_by_piece_gives_the_logits_of_the_whole(shape: dict[str, A
 def test_beams_of_one_source_are_read_as_if_each_had_its_own() -> None:
     model, given = made(), batch()
     beams = 4
-    targets = np.random.default_rng(3).integers(5, PIECES, (3 * beams, 5))
+    targets = np.random.default_rng(3).integers(5, VOCAB_SIZE, (3 * beams, 5))
     together = model.write(targets, model.read(given["token_ids"], given["mask"]), bias=causal_bias(5), beams=beams)
     copied = {name: tf.repeat(given[name], beams, axis=0) for name in ("token_ids", "mask")}
     apart = model.write(targets, model.read(copied["token_ids"], copied["mask"]), bias=causal_bias(5))
@@ -109,7 +109,7 @@ def test_nothing_leaks_from_the_future_or_from_padding(norm: str) -> None:
     mask = given["mask"].numpy()
     assert (source[~mask] == 0).all()
     assert (source[mask] > 0).all()
-    assert (target[:, 3:] == 0).all()  # the place itself sees what is written before it: three pieces, the begin included
+    assert (target[:, 3:] == 0).all()  # the place itself sees what is written before it: three tokens, the begin included
     assert (target[:, :3] > 0).all()
 
 

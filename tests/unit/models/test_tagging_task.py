@@ -1,4 +1,4 @@
-"""Tagging: a tag at each word's first piece, long texts in windows, entities with their places in the text."""
+"""Tagging: a tag at each word's first token, long texts in windows, entities with their places in the text."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from bertline.serving.export.saved_model import ServedModel
 TASK = get_task("tagging")
 LABELS = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
 LETTERS = [f"{begin}{letter}" for begin in ("", "##") for letter in "abcdefghijklmnopqrstuvwxyz"]
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, ",", ".", "'", "好", "北", "京", "🎬"]
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, ",", ".", "'", "好", "北", "京", "🎬"]
 
 
 @pytest.fixture(scope="module")
 def vocab(tmp_path_factory):
-    return write_vocab(tmp_path_factory.mktemp("vocab"), PIECES)
+    return write_vocab(tmp_path_factory.mktemp("vocab"), TOKENS)
 
 
 def make_context(vocab, seq_len=16, labels=LABELS, **settings):
@@ -38,7 +38,7 @@ def context(vocab):
 
 
 def make_model(context, seed=3):
-    size = EncoderSize(vocab_size=len(PIECES), layers=1, hidden=8, heads=2, intermediate=16, max_positions=64)
+    size = EncoderSize(vocab_size=len(TOKENS), layers=1, hidden=8, heads=2, intermediate=16, max_positions=64)
     model = TASK.model.build(Encoder(size, seed=seed), context, 0.0, seed)
     model.head.kernel.assign(model.head.kernel * 100)  # so that answers differ visibly
     return model
@@ -51,12 +51,12 @@ def columns(*rows):
     }
 
 
-def test_the_tag_of_a_word_is_at_its_first_piece(context):
+def test_the_tag_of_a_word_is_at_its_first_token(context):
     rows = columns(("ab c \x01 d", "B-PER I-PER O O"), ("好 a", "B-LOC O"))
     batch = padded(TASK.preprocessing.expand(TASK.preprocessing.features(rows, context), context, False))
     assert batch["word_positions"].numpy().tolist() == [[1, 3, 4], [1, 2, 0]]
     assert batch["word_positions_mask"].numpy().tolist() == [[True, True, True], [True, True, False]]
-    # The third word leaves no piece behind, and the fourth is still the fourth.
+    # The third word leaves no token behind, and the fourth is still the fourth.
     assert batch["word_ids"].numpy().tolist() == [[0, 1, 3], [0, 1, 0]]
     assert batch["tag_ids"].numpy().tolist() == [[3, 4, 0], [1, 0, 0]]
 
@@ -188,17 +188,17 @@ def test_the_graph_finds_the_entities_that_seqeval_finds():
 
 
 class Fixed(tf.Module):
-    """Answers by a rule instead of a model: the pieces of a list are tagged so, everything else is outside."""
+    """Answers by a rule instead of a model: the tokens of a list are tagged so, everything else is outside."""
 
     def __init__(self, rule, transitions=None):
         super().__init__()
         self.transitions = transitions
-        tags = [LABELS.index(rule.get(piece, "O")) for piece in PIECES]
+        tags = [LABELS.index(rule.get(token, "O")) for token in TOKENS]
         self.scores = tf.constant([[8.0 if tag == number else 0.0 for number in range(len(LABELS))] for tag in tags])
 
     def __call__(self, batch, training=False):
-        pieces = tf.gather(batch["token_ids"], batch["word_positions"], batch_dims=1)
-        found = {"scores": tf.gather(self.scores, pieces)}
+        tokens = tf.gather(batch["token_ids"], batch["word_positions"], batch_dims=1)
+        found = {"scores": tf.gather(self.scores, tokens)}
         return found if self.transitions is None else {**found, "transitions": self.transitions}
 
 

@@ -13,7 +13,7 @@ from wordpiece import ANYTHING, ASCII, EDGES, SENTENCES, VOCAB, named, names_of,
 
 from bertline.models.tokenization.normalizer import WordSplitter
 from bertline.models.tokenization.tokenizer import TextEncoder
-from bertline.models.tokenization.vocabulary import SPECIAL_PIECES, read_vocabulary
+from bertline.models.tokenization.vocabulary import SPECIAL_TOKENS, read_vocabulary
 from bertline.pipeline.core.errors import BertlineError
 
 
@@ -24,37 +24,37 @@ def vocab_path(tmp_path_factory) -> str:
 
 @pytest.fixture(scope="module")
 def traced(vocab_path):
-    """lower -> a function from texts to named pieces, traced once for batches of every size."""
+    """lower -> a function from texts to named tokens, traced once for batches of every size."""
 
     def trace(lower: bool):
         encoder = TextEncoder(vocab_path, lower=lower)
-        pieces = tf.function(encoder.pieces, input_signature=[tf.TensorSpec([None], tf.string)])
-        return lambda texts: named(encoder, pieces(tf.constant(texts, tf.string)))
+        tokens = tf.function(encoder.tokenize, input_signature=[tf.TensorSpec([None], tf.string)])
+        return lambda texts: named(encoder, tokens(tf.constant(texts, tf.string)))
 
     return {lower: trace(lower) for lower in (True, False)}
 
 
 @pytest.mark.parametrize("lower", [True, False])
-def test_unicode_rich_sentences_give_the_references_pieces(traced, lower):
+def test_unicode_rich_sentences_give_the_references_tokens(traced, lower):
     assert traced[lower](SENTENCES) == [names_of(text, lower, VOCAB) for text in SENTENCES]
 
 
 @pytest.mark.parametrize("lower", [True, False])
 @settings(max_examples=60, deadline=None)
 @given(texts=st.lists(EDGES | ASCII | ANYTHING, max_size=20))
-def test_mixed_scripts_give_the_references_pieces(traced, lower, texts):
+def test_mixed_scripts_give_the_references_tokens(traced, lower, texts):
     assert traced[lower](texts) == [names_of(text, lower, VOCAB) for text in texts]
 
 
 @settings(max_examples=15, deadline=None)
 @given(
-    pieces=st.lists(st.from_regex(r"\A(##)?[abcé]{1,4}\Z"), min_size=1, max_size=25, unique=True),
+    tokens=st.lists(st.from_regex(r"\A(##)?[abcé]{1,4}\Z"), min_size=1, max_size=25, unique=True),
     words=st.lists(st.text("abcé", min_size=1, max_size=8), max_size=20),
 )
-def test_any_vocabulary_is_matched_greedily(tmp_path_factory, pieces, words):
-    vocab = [*SPECIAL_PIECES, *pieces]
+def test_any_vocabulary_is_matched_greedily(tmp_path_factory, tokens, words):
+    vocab = [*SPECIAL_TOKENS, *tokens]
     encoder = TextEncoder(write_vocab(tmp_path_factory.mktemp("greedy"), vocab), lower=False)
-    found = named(encoder, encoder.pieces(tf.constant(words, tf.string)))
+    found = named(encoder, encoder.tokenize(tf.constant(words, tf.string)))
     assert found == [names_of(word, False, vocab) for word in words]
 
 
@@ -69,11 +69,11 @@ def test_an_empty_batch_gives_no_rows(traced):
     assert traced[True]([]) == []
 
 
-def test_huggingface_reading_keeps_special_pieces_and_cuts_at_100_characters(vocab_path):
-    encoder = TextEncoder(vocab_path, reading="huggingface")
+def test_huggingface_reading_keeps_special_tokens_and_cuts_at_100_characters(vocab_path):
+    encoder = TextEncoder(vocab_path, tokenizer_variant="huggingface")
     texts = ["a[MASK]b [cls] [SEP].", "é[CLS]É[PAD][UNK]", "é" * 100 + " " + "é" * 101, "a" * 101]
     texts += ["ΑΣ [M\x00ASK] \ufdd4"]
-    assert named(encoder, encoder.pieces(tf.constant(texts))) == [
+    assert named(encoder, encoder.tokenize(tf.constant(texts))) == [
         ["a", "[MASK]", "b", "[", "cls", "]", "[SEP]", "."],
         ["e", "[CLS]", "e", "[PAD]", "[UNK]"],
         ["e"] + ["##e"] * 99 + ["[UNK]"],
@@ -83,11 +83,11 @@ def test_huggingface_reading_keeps_special_pieces_and_cuts_at_100_characters(voc
 
 
 @pytest.mark.parametrize("lower", [True, False])
-def test_huggingface_reading_gives_the_pieces_of_the_tokenizers_package(vocab_path, lower):
+def test_huggingface_reading_gives_the_tokens_of_the_tokenizers_package(vocab_path, lower):
     theirs = BertWordPieceTokenizer(vocab_path, lowercase=lower)
-    encoder = TextEncoder(vocab_path, lower=lower, reading="huggingface")
+    encoder = TextEncoder(vocab_path, lower=lower, tokenizer_variant="huggingface")
     expected = [theirs.encode(text, add_special_tokens=False).tokens for text in SENTENCES]
-    assert named(encoder, encoder.pieces(tf.constant(SENTENCES))) == expected
+    assert named(encoder, encoder.tokenize(tf.constant(SENTENCES))) == expected
 
 
 def test_a_call_packs_and_cuts_to_seq_len(vocab_path):
@@ -101,12 +101,12 @@ def test_a_call_packs_and_cuts_to_seq_len(vocab_path):
     ]
 
 
-@pytest.mark.parametrize("reading", ["original", "huggingface"])
+@pytest.mark.parametrize("tokenizer_variant", ["original", "huggingface"])
 @settings(max_examples=60, deadline=None)
 @given(texts=st.lists(EDGES | ASCII, max_size=10))
-def test_detokenized_pieces_are_the_words_and_give_the_same_pieces_again(round_trip, reading, texts):
-    words, pieces, shown, again = round_trip[reading](tf.constant(texts, tf.string))
-    for row, (ids, text) in enumerate(zip(pieces.to_list(), shown.numpy(), strict=True)):
+def test_detokenized_tokens_are_the_words_and_give_the_same_tokens_again(round_trip, tokenizer_variant, texts):
+    words, tokens, shown, again = round_trip[tokenizer_variant](tf.constant(texts, tf.string))
+    for row, (ids, text) in enumerate(zip(tokens.to_list(), shown.numpy(), strict=True)):
         if 1 not in ids:  # [UNK] stays what it is
             assert text == b" ".join(words.to_list()[row])
             assert again.to_list()[row] == ids
@@ -114,22 +114,25 @@ def test_detokenized_pieces_are_the_words_and_give_the_same_pieces_again(round_t
 
 @pytest.fixture(scope="module")
 def round_trip(vocab_path):
-    def make(reading):
-        encoder, splitter = TextEncoder(vocab_path, reading=reading), WordSplitter(reading=reading)
+    def make(tokenizer_variant):
+        encoder, splitter = (
+            TextEncoder(vocab_path, tokenizer_variant=tokenizer_variant),
+            WordSplitter(tokenizer_variant=tokenizer_variant),
+        )
 
         def there_and_back(texts):
-            pieces = encoder.pieces(texts)
-            shown = encoder.detokenize(pieces)
-            return splitter(texts), pieces, shown, encoder.pieces(shown)
+            tokens = encoder.tokenize(texts)
+            shown = encoder.detokenize(tokens)
+            return splitter(texts), tokens, shown, encoder.tokenize(shown)
 
         return tf.function(there_and_back, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
 
-    return {reading: make(reading) for reading in ("original", "huggingface")}
+    return {tokenizer_variant: make(tokenizer_variant) for tokenizer_variant in ("original", "huggingface")}
 
 
 def test_detokenized_text_is_without_the_frame_and_the_padding(vocab_path):
-    encoder = TextEncoder(vocab_path, reading="huggingface", seq_len=12)
-    packed = encoder.pack({"token_ids": encoder.pieces(tf.constant(["Un-Affable [MASK] ☃!", ""]))})["token_ids"]
+    encoder = TextEncoder(vocab_path, tokenizer_variant="huggingface", seq_len=12)
+    packed = encoder.pack({"token_ids": encoder.tokenize(tf.constant(["Un-Affable [MASK] ☃!", ""]))})["token_ids"]
     assert [text.decode() for text in encoder.detokenize(packed).numpy()] == ["un - affable [MASK] [UNK] !", ""]
     padded = tf.RaggedTensor.from_tensor(packed.to_tensor())
     assert encoder.detokenize(padded).numpy().tolist() == encoder.detokenize(packed).numpy().tolist()
@@ -175,9 +178,9 @@ def test_a_faulty_vocabulary_is_refused_with_file_and_line(tmp_path, content, me
     assert str(path) in str(error.value)
 
 
-def test_a_vocabulary_of_nothing_but_special_pieces_is_refused(tmp_path):
+def test_a_vocabulary_of_nothing_but_special_tokens_is_refused(tmp_path):
     with pytest.raises(BertlineError, match="vocab.txt: no tokenizer can be made from these tokens"):
-        TextEncoder(write_vocab(tmp_path, list(SPECIAL_PIECES)))
+        TextEncoder(write_vocab(tmp_path, list(SPECIAL_TOKENS)))
 
 
 def test_a_missing_vocabulary_is_refused_by_name(tmp_path):
@@ -185,9 +188,9 @@ def test_a_missing_vocabulary_is_refused_by_name(tmp_path):
         TextEncoder(str(tmp_path / "nowhere.txt"))
 
 
-def test_line_ends_of_other_systems_and_odd_pieces_are_read(tmp_path):
+def test_line_ends_of_other_systems_and_odd_tokens_are_read(tmp_path):
     path = tmp_path / "vocab.txt"
-    path.write_bytes("\r\n".join([*SPECIAL_PIECES, "\u2028", "##", "#"]).encode())
+    path.write_bytes("\r\n".join([*SPECIAL_TOKENS, "\u2028", "##", "#"]).encode())
     encoder = TextEncoder(str(path))
     assert encoder.vocab[-3:] == ["\u2028", "##", "#"]
-    assert named(encoder, encoder.pieces(tf.constant(["##"]))) == [["#", "#"]]
+    assert named(encoder, encoder.tokenize(tf.constant(["##"]))) == [["#", "#"]]

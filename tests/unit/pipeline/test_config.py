@@ -68,10 +68,10 @@ def test_answering_reads_squads_files_split_by_article(write):
     assert load(write(asked), ["data.split.group=id", "text.seq_len=256"]).data.split.group == "id"
 
 
-@pytest.mark.parametrize("piece", ["URL", "[U RL]", "[]", "[URL", "[[A]]"])
-def test_a_reserved_piece_without_brackets_is_refused(write, piece):
-    message = refusal(write(MINIMAL), [f'text.reserved_tokens=["{piece}"]'])
-    assert f"{piece!r} is not letters, digits, - and _ in brackets" in message
+@pytest.mark.parametrize("token", ["URL", "[U RL]", "[]", "[URL", "[[A]]"])
+def test_a_reserved_token_without_brackets_is_refused(write, token):
+    message = refusal(write(MINIMAL), [f'text.reserved_tokens=["{token}"]'])
+    assert f"{token!r} is not letters, digits, - and _ in brackets" in message
 
 
 def test_every_preset_loads():

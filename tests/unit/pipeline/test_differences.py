@@ -85,7 +85,7 @@ def test_what_is_no_number_is_told_as_such(value, signed, told):
 
 def test_a_long_curve_is_thinned_to_its_means_and_leaves_out_what_is_not_finite():
     measured = [(step, 100.0 + step, float(step)) for step in range(1, 1001)]
-    points = thinned([*measured, (1001, 1101.0, math.nan)], most=10)
+    points = thinned([*measured, (1001, 1101.0, math.nan)], limit=10)
     assert len(points) == 10 and points[0] == Point(50.5, 49.5, 50.5)
     assert thinned([(1, 0.0, math.inf)]) == ()
 

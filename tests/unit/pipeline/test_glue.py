@@ -10,7 +10,7 @@ from bertline.components.evaluator.verdict import check_metrics
 from bertline.components.ingest.filters import EXCLUDE, LeftOut
 from bertline.components.ingest.readers.records import BadRow
 from bertline.components.ingest.readers.registry import check_inputs, needed_columns, read
-from bertline.components.ingest.rows import sort_row
+from bertline.components.ingest.rows import sort_example
 from bertline.models.tasks.base.task import check_texts, get_task
 from bertline.pipeline.core.errors import BertlineError
 from bertline.pipeline.settings.glue import ALIASES, LAYOUTS
@@ -54,7 +54,7 @@ def kept_rows(config):
     kind = get_task(config.task).preprocessing.label
     columns = list(needed_columns(config.data))
     return [
-        row if isinstance(row, BadRow) else sort_row(row, config.data, file.split, (), kind)
+        row if isinstance(row, BadRow) else sort_example(row, config.data, file.split, (), kind)
         for file in check_inputs(config.data)
         for row in read(file, config.data, columns)
     ]

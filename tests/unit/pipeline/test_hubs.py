@@ -97,13 +97,13 @@ def test_what_is_no_name_of_a_model_is_refused_and_no_path_leads_out_of_one(conf
     with pytest.raises(BertlineError, match="is no name of a model; write hf://ORGANISATION/NAME"):
         load(config("hf://too many words"))
     with pytest.raises(BertlineError, match="is no name of a model"):
-        hubs.local_copy("kaggle://keras/bert")
+        hubs.downloaded_copy("kaggle://keras/bert")
 
 
 def test_a_file_outside_of_a_model_is_not_read(tmp_path, monkeypatch):
     monkeypatch.setattr(hubs, "_kaggle", lambda path, name: str(tmp_path))
     with pytest.raises(BertlineError, match="may not lead out of it"):
-        hubs.local_copy("kaggle://keras/bert/keras/bert_tiny_en_uncased/3/../../secret")
+        hubs.downloaded_copy("kaggle://keras/bert/keras/bert_tiny_en_uncased/3/../../secret")
 
 
 def test_a_preset_brings_its_vocabulary_and_the_case_of_its_texts(tmp_path):

@@ -76,15 +76,15 @@ def test_text_without_spaces_is_found_and_given_room(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "values, train, held_out",
+    "values, train, evaluation",
     [(("train", "train", "dev"), ("train",), "dev"), (("Training", "Training", "Test"), ("Training",), "Test")],
 )
-def test_a_split_column_is_used(tmp_path, values, train, held_out):
+def test_a_split_column_is_used(tmp_path, values, train, evaluation):
     rows = [(text, "ab"[at // 3 % 2], values[at % 3]) for at, text in enumerate(SENTENCES)]
     out = str(tmp_path / "out.yaml")
     write_config(write(tmp_path, "a.csv", csv_text("text,label,subset", rows)), out)
     split = load(out).data.split
-    assert split.column == "subset" and split.train == train and held_out in split.eval
+    assert split.column == "subset" and split.train == train and evaluation in split.eval
 
 
 def test_a_file_without_a_header_gets_column_names(tmp_path):

@@ -55,7 +55,7 @@ def pushed(task="classification", texts=None, **fields):
     """Of a run that was blessed and pushed, whose evaluation examples have these texts."""
     summary = summary_of(task, blessed=True, pushed_version=1, **fields)
     if texts:
-        rows = made_rows.random_rows(task, len(next(iter(texts.values()))))
+        rows = made_rows.random_predictions(task, len(next(iter(texts.values()))))
         table = rows.table
         for name, values in texts.items():
             table = table.set_column(table.column_names.index(name), name, [values])

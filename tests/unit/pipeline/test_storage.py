@@ -20,7 +20,7 @@ from bertline.pipeline.core import storage
 from bertline.pipeline.core.errors import BertlineError
 from bertline.pipeline.orchestration.staging import TOLD, staged
 from bertline.pipeline.settings.loader import load
-from bertline.serving.contract import CARD, read_card
+from bertline.serving.contract import METADATA_FILE, read_metadata
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -90,19 +90,19 @@ def test_a_bucket_that_nobody_answers_for_is_told_with_what_to_look_at(monkeypat
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     monkeypatch.setattr(type(fsspec.filesystem("s3")), "cachable", False)  # or the server before is asked
     with pytest.raises(BertlineError, match="cannot be reached: EndpointConnectionError.*AWS_ENDPOINT_URL"):
-        storage.at_hand("s3://elsewhere/checkpoint")
+        storage.local_copy("s3://elsewhere/checkpoint")
 
 
 def test_a_copy_is_made_once_and_again_when_the_bucket_has_changed(cache):
     uri = bucket.put("checkpoint/config.json", b"{}").removesuffix("/config.json")
     bucket.put("checkpoint/deep/vocab.txt", b"[PAD]\n")
-    first = Path(storage.at_hand(uri))
+    first = Path(storage.local_copy(uri))
     assert first.name == "checkpoint" and (first / "deep" / "vocab.txt").read_bytes() == b"[PAD]\n"
-    assert storage.at_hand(uri) == str(first)
+    assert storage.local_copy(uri) == str(first)
     bucket.put("checkpoint/config.json", b'{"more": 1}')
-    assert json.loads((Path(storage.at_hand(uri)) / "config.json").read_text()) == {"more": 1}
-    assert Path(storage.at_hand(f"{uri}/deep/vocab.txt")).read_bytes() == b"[PAD]\n"
-    assert storage.at_hand(str(cache)) == str(cache)
+    assert json.loads((Path(storage.local_copy(uri)) / "config.json").read_text()) == {"more": 1}
+    assert Path(storage.local_copy(f"{uri}/deep/vocab.txt")).read_bytes() == b"[PAD]\n"
+    assert storage.local_copy(str(cache)) == str(cache)
     assert not list(cache.glob(".incoming-*"))
 
 
@@ -133,7 +133,7 @@ def test_versions_are_pushed_to_a_bucket_and_rolled_back(tmp_path):
     destination = "s3://bucket/models/line"
     pushed = [publish(model, destination, {"task": "classification"}) for model in models]
     assert [one.version for one in pushed] == [1, 2] and all(one.fresh for one in pushed)
-    assert str(pushed[1].path) == "s3://bucket/models/line/2" and read_card(pushed[1].path)["version"] == 2
+    assert str(pushed[1].path) == "s3://bucket/models/line/2" and read_metadata(pushed[1].path)["version"] == 2
     again = publish(models[0], destination, {})
     assert again.version == 1 and not again.fresh
     assert [one.version for one in pushed_versions(destination)] == [1, 2]
@@ -180,7 +180,7 @@ def test_a_server_that_looks_while_a_version_arrives_finds_the_model_last(tmp_pa
         publish(make_model(tmp_path / "model", "x"), "s3://bucket/models/order", {})
     put = re.findall(r"PUT /bucket/models/order/(\S+)", caplog.text)
     assert put[0] == ".bertline-claims/1" and put[-1] == "1/saved_model.pb"
-    assert set(put[1:-1]) == {f"1/{CARD.as_posix()}", "1/variables/variables.index"}
+    assert set(put[1:-1]) == {f"1/{METADATA_FILE.as_posix()}", "1/variables/variables.index"}
 
 
 def test_checkpoints_go_to_the_bucket_and_come_back_from_it():

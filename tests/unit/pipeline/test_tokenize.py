@@ -53,12 +53,12 @@ def test_a_checkpoints_own_settings_are_taken_and_an_option_stands_above_them(tm
     assert json.loads(others.stdout)["tokens"][1:-1] == ["a", "##e", "[", "mask", "]"]
 
 
-def test_a_person_sees_the_pieces_above_their_ids(vocab_path, monkeypatch):
+def test_a_person_sees_the_tokens_above_their_ids(vocab_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "24")
     (block,) = tokenize_lines.shown(["The 中 ☃".encode()], vocab_path, as_json=False)
     for code in ("\x1b[2m", "\x1b[22m", "\x1b[31m", "\x1b[33m", "\x1b[36m", "\x1b[32m", "\x1b[0m"):
         block = block.replace(code, "")
-    ids = [VOCAB.index(piece) for piece in ("the", "中")]
+    ids = [VOCAB.index(token) for token in ("the", "中")]
     assert block.splitlines() == [
         "[CLS] the 中 [UNK]",
         f"2     {ids[0]} {ids[1]} 1",

@@ -26,11 +26,19 @@ from bertline.pipeline.core.errors import BertlineError
 from bertline.serving.client import wire
 from bertline.serving.client.recognition import Signature, TensorSpec, UnknownKindError, kind_of, text_keys
 from bertline.serving.client.requests import Answers, Asking, ClientTls, checked_address, metadata_of, statuses
-from bertline.serving.client.retry import FIRST_PAUSE, LONGEST_PAUSE, Deadline, Place, ServingError, explained, pause_before
+from bertline.serving.client.retry import (
+    FIRST_PAUSE,
+    LONGEST_PAUSE,
+    Deadline,
+    ModelAddress,
+    ServingError,
+    explained,
+    pause_before,
+)
 from bertline.serving.client.rows import columns_of, joined, of_choices, paired, parts, row_sizes, to_translate
 from bertline.serving.client.wire import MESSAGES, SCHEMA, as_array, fill_tensor, read_tensor
 
-PLACE = Place("localhost:8500", "reviews")
+PLACE = ModelAddress("localhost:8500", "reviews")
 ASKING = Asking(PLACE)
 GENERATED = {
     **{name: getattr(predict_pb2, name) for name in ("PredictRequest", "PredictResponse")},
@@ -236,7 +244,7 @@ def test_a_failure_says_where_what_and_what_to_do(code, details, part):
 
 
 def test_a_version_that_is_not_there_is_told_with_those_that_are():
-    error = explained("NOT_FOUND", "Specific(reviews, 7)", Place("h:1", "reviews", version=7), 1.0, versions=[3, 4])
+    error = explained("NOT_FOUND", "Specific(reviews, 7)", ModelAddress("h:1", "reviews", version=7), 1.0, versions=[3, 4])
     assert "h:1, model reviews version 7: no such version" in str(error) and "it has 3, 4" in str(error)
 
 
@@ -250,9 +258,9 @@ def test_what_is_no_address_is_refused_before_it_is_looked_for(address):
 
 def test_what_contradicts_itself_is_refused():
     with pytest.raises(BertlineError, match="a version and a label name two"):
-        Asking(Place("h:1", "m", version=1, label="stable"))
+        Asking(ModelAddress("h:1", "m", version=1, label="stable"))
     with pytest.raises(BertlineError, match="give one"):
-        Asking(Place("h:1", ""))
+        Asking(ModelAddress("h:1", ""))
     with pytest.raises(BertlineError, match="certificate and its key go together"):
         ClientTls(cert=b"x")
     with pytest.raises(BertlineError, match="none.pem: cannot be read"):
@@ -264,10 +272,10 @@ def test_what_contradicts_itself_is_refused():
 
 
 def test_a_request_names_the_version_or_the_label():
-    versioned = Asking(Place("h:1", "m", version=0)).predict({"text": ["a"]}, "embed", ["vector"]).requests[0]
+    versioned = Asking(ModelAddress("h:1", "m", version=0)).predict({"text": ["a"]}, "embed", ["vector"]).requests[0]
     assert versioned.model_spec.version.value == 0 and versioned.model_spec.HasField("version")
     assert versioned.model_spec.signature_name == "embed" and list(versioned.output_filter) == ["vector"]
-    labelled = Asking(Place("h:1", "m", label="stable"))
+    labelled = Asking(ModelAddress("h:1", "m", label="stable"))
     assert labelled.metadata().model_spec.version_label == "stable"
     assert not labelled.status(any_version=True).model_spec.version_label
 
@@ -311,7 +319,7 @@ def test_every_task_is_told_by_the_signature_of_its_served_model(signatures, tin
         assert kind_of(signatures[(*tiny, EMBED)]).call == "embed"
 
 
-def test_no_task_of_the_line_is_left_out():
+def test_no_task_of_the_pipeline_is_left_out():
     folder = Path(answers.__file__).parents[1] / "tasks"
     tasks = sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__")
     known = sorted(task for kind in KINDS for task in tasks_with(kind))
@@ -408,7 +416,7 @@ def test_answers_are_in_the_users_terms():
     }  # fmt: skip
     assert answers.TAGGED.read(entities).entities == (answers.Entity("PER", "Zoë", 4, 7, 0.5),)
     fillings = {"fillings": [[b"a", b"b"], [b"", b""]], "probabilities": [[0.5, 0.25], [0.0, 0.0]]}
-    assert answers.FILLED.read(fillings).masks == ((answers.Filling("a", 0.5), answers.Filling("b", 0.25)),)
+    assert answers.FILLED.read(fillings).masks == ((answers.MaskPrediction("a", 0.5), answers.MaskPrediction("b", 0.25)),)
     span = {
         "answer": b"the", "start": 4, "end": 7, "score": 0.75, "margin": -1.0, "n_best": [b"the", b"", b""],
         "n_best_scores": [0.75, 0.25, 0.0], "n_best_starts": [4, 0, 0], "n_best_ends": [7, 0, 0],

@@ -1,4 +1,5 @@
-"""The process that sends: it ends, gives way to the line, is replaced when it is killed, and no run holds up another."""
+"""The process that sends: it ends, gives way to the pipeline, is replaced when it is killed, and no run holds up
+another."""
 
 import os
 
@@ -30,7 +31,7 @@ def test_sync_leaves_a_run_that_is_sending_alone_and_says_so(config):
     assert len(send(config)) == 1 and only_run_of(config).info.status == "FINISHED"
 
 
-def test_a_sender_gives_way_to_the_line_until_somebody_waits_for_it(config):
+def test_a_sender_gives_way_to_the_pipeline_until_somebody_waits_for_it(config):
     tracker = Tracker(config, "2026-01-01T00:00:00")
     tracker.start()
     process = tracker._sender._process.pid

@@ -102,15 +102,15 @@ def odd_json(chance: random.Random) -> bytes:
         b'{"signature_name": "sums", "inputs": [[1, 2], [3, 4]]}',
         b'{"examples": [{"x": 1.0}]}',
     ]
-    pieces = [b"[", b"]", b"{", b"}", b'"', b",", b":", b"1e999", b"-", b"NaN", b"null", b'"\\ud800"', b"\xff", b"9" * 400]
+    tokens = [b"[", b"]", b"{", b"}", b'"', b",", b":", b"1e999", b"-", b"NaN", b"null", b'"\\ud800"', b"\xff", b"9" * 400]
     kind = chance.randrange(3)
     if kind == 0:
         return mutated(chance, chance.choice(good))
     sent = chance.choice(good)
     at = chance.randrange(len(sent))
     if kind == 1:
-        return sent[:at] + chance.choice(pieces) * chance.randint(1, 3) + sent[at:]
-    return b"".join(chance.choices(pieces, k=chance.randrange(20)))
+        return sent[:at] + chance.choice(tokens) * chance.randint(1, 3) + sent[at:]
+    return b"".join(chance.choices(tokens, k=chance.randrange(20)))
 
 
 def ask_oddly_by_rest(client: Client, chance: random.Random, count: int) -> set[int]:

@@ -13,13 +13,13 @@ from bertline.serving.embedded.batching import OneByOne
 from bertline.serving.embedded.errors import Call
 from bertline.serving.embedded.lifecycle.manager import Manager
 from bertline.serving.embedded.monitoring import Monitoring
-from bertline.serving.embedded.rest.server import Door
+from bertline.serving.embedded.rest.server import RestServer
 from bertline.serving.embedded.service import Service
 
 
 def test_a_port_that_is_taken_is_said_at_the_start():
     with opened() as door:
-        second = Door(Echo(), replace(SETTINGS, rest_api_port=door.port))
+        second = RestServer(Echo(), replace(SETTINGS, rest_api_port=door.port))
         with pytest.raises(OSError, match="in use"):
             second.start()
         second.stop(0)

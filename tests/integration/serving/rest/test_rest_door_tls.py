@@ -10,13 +10,13 @@ import pytest
 from certificates import signed
 from rest_client import PREDICT, SETTINGS, Echo, message, opened, plugged, rest_of
 
-from bertline.serving.embedded.rest.server import Door
+from bertline.serving.embedded.rest.server import RestServer
 from bertline.serving.settings import Limits, Tls
 
 Signed = tuple[bytes, bytes]
 
 
-def ask_over_tls(door: Door, authority: Signed, client: Signed | None = None, folder=None) -> int:
+def ask_over_tls(door: RestServer, authority: Signed, client: Signed | None = None, folder=None) -> int:
     context = ssl.create_default_context(cadata=authority[1].decode())
     if client:
         for name, text in zip(("key", "cert"), client, strict=True):
@@ -61,4 +61,4 @@ def test_keys_that_are_none_are_said_at_the_start():
     key, cert = signed("server")
     for tls, kind in [(Tls(b"", cert), ssl.SSLError), (Tls(key, cert, client_verify=True), ValueError)]:
         with pytest.raises(kind):
-            Door(Echo(), replace(SETTINGS, tls=tls)).start()
+            RestServer(Echo(), replace(SETTINGS, tls=tls)).start()

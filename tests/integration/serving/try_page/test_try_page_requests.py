@@ -16,7 +16,7 @@ from served_models import save
 from bertline.models.responses.types import KINDS
 from bertline.models.tasks.base.task import tasks_with
 from bertline.pipeline.inference.explain.lines import explained
-from bertline.serving.contract import write_card
+from bertline.serving.contract import write_metadata
 from bertline.serving.embedded.errors import Call, RequestError
 from bertline.serving.embedded.lifecycle.known import Lease
 from bertline.serving.embedded.try_page.explainer import Explaining
@@ -195,7 +195,7 @@ def explaining(script: str, **settings) -> Explaining:
 
 
 def test_a_version_without_what_explains_it_says_so_in_a_sentence(halves):
-    write_card(halves / "1", {"task": "classification", "text": {"seq_len": 8}})
+    write_metadata(halves / "1", {"task": "classification", "text": {"seq_len": 8}})
     said = json.loads(explained({"folder": str(halves / "1"), "texts": {"text": "a"}}))
     assert said["error"].startswith("this version was pushed by an older Bertline")
     assert "halves" not in said["error"] and said["error"].count(".") == 1
