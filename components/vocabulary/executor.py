@@ -7,7 +7,7 @@ Learning (`learner.py`) goes by how often each word occurs; Beam counts the word
 import collections
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import apache_beam as beam
 import tensorflow as tf
@@ -83,13 +83,12 @@ class SplitIntoWords(beam.DoFn):
 
     def setup(self) -> None:
         text, kept = self._text, (*SPECIAL_TOKENS, *self._text.reserved_tokens)
-        joined: dict[str, Any] = {"joined": True} if text.preserve_whitespace else {}
         splitter = WordSplitter(
             lower=text.lowercase,
             tokenizer_variant=text.tokenizer_variant,
             strip_accents=text.strip_accents,
             kept=kept,
-            **joined,
+            preserve_whitespace=text.preserve_whitespace,
         )
         self._marks = tuple(mark.encode() for mark in splitter.marks.values())
         self._split = tf.function(
