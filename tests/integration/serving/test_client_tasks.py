@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,9 +15,9 @@ from learned import VERSION
 from tensorflow_serving.config import model_server_config_pb2
 from tiny_models import CLASSES, EVERY
 
-import bertline.pipeline.inference.predictor
 from bertline.pipeline.cli import main
 from bertline.pipeline.config import task_names
+from bertline.pipeline.inference import predictor
 from bertline.serving.client.sync import AsyncClient, Client, ServingError
 from bertline.serving.embedded.server import Server
 from bertline.serving.settings import ServerSettings
@@ -87,10 +88,10 @@ def client(address):
 
 @pytest.fixture(scope="module", autouse=True)
 def folders_are_loaded_once():
+    load = predictor._load
+    kept_open = functools.cache(lambda *given: replace(load(*given), close=lambda: None))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            bertline.pipeline.inference.predictor, "_load", functools.cache(bertline.pipeline.inference.predictor._load)
-        )
+        patch.setattr(predictor, "_load", kept_open)
         yield
 
 

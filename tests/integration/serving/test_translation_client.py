@@ -6,6 +6,7 @@ import asyncio
 import functools
 import inspect
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,10 +15,10 @@ from click.testing import CliRunner
 from tensorflow_serving.config import model_server_config_pb2
 from tiny_models import EVERY, push
 
-import bertline.pipeline.inference.predictor
 from bertline.components.serve_check.executor import serve_check
 from bertline.models.responses.translation import Sampling, Translated, Translation
 from bertline.pipeline.cli import main
+from bertline.pipeline.inference import predictor
 from bertline.pipeline.pyfunc import TextModel
 from bertline.serving.client.sync import AsyncClient, Client, ServingError
 from bertline.serving.contract import WARM_UP
@@ -53,10 +54,10 @@ def client(address):
 
 @pytest.fixture(scope="module", autouse=True)
 def folders_are_loaded_once():
+    load = predictor._load
+    kept_open = functools.cache(lambda *given: replace(load(*given), close=lambda: None))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            bertline.pipeline.inference.predictor, "_load", functools.cache(bertline.pipeline.inference.predictor._load)
-        )
+        patch.setattr(predictor, "_load", kept_open)
         yield
 
 
