@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import apache_beam as beam
-    import pyarrow as pa
+
+    from bertline.pipeline.core.arrow import pa
 
 
 class TrainerHook:
