@@ -56,7 +56,7 @@ _MODULES = {
     "Fallback": _TASK,
     "Given": "models.responses.base",
     "Inspection": _TASK,
-    "Kind": "models.responses.base",
+    "ResponseSpec": "models.responses.base",
     "Metric": _TASK,
     "Model": _TASK,
     "Objective": _TASK,

@@ -30,6 +30,8 @@ sys.path.insert(0, str(HERE / "tests" / "helpers"))
 
 from lines import make_rows, write_config, write_csv  # noqa: E402
 
+from bertline.pipeline.config.renamed import RENAMED  # noqa: E402
+
 NAMES = ("run, empty workspace", "run, all cached", "predict", "--help")
 
 
@@ -46,7 +48,7 @@ def checked_out(commit):
 
 def measured(code, folder, *arguments):
     """Seconds by the clock, and of the processor in the command and the processes that it waits for."""
-    script = "try: from bertline.pipeline.cli import main\nexcept ImportError: from pipeline.cli import main\nmain()"
+    script = f"from {'bertline.' * _is_one_package(code)}pipeline.cli import main; main()"
     environment = {**os.environ, "PYTHONPATH": str(code)}
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     found = subprocess.run(
@@ -58,9 +60,20 @@ def measured(code, folder, *arguments):
     return clock, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, found.stdout
 
 
+def _is_one_package(code):
+    """Whether the code is imported as `bertline`, or as the four packages that there were before."""
+    return (code / "bertline").is_dir()
+
+
 def _known_settings(config, code):
-    """Leaves out what a commit does not know: before there were baselines, nothing could be refused for them."""
+    """Leaves out what a commit does not know: before there were baselines, nothing could be refused for them; and gives
+    settings the names that they had."""
     settings = yaml.safe_load(config.read_text())
+    if not _is_one_package(code):
+        for old, new in RENAMED.items():
+            section, _, name = old.rpartition(".")
+            if section in settings and new in settings[section]:
+                settings[section][name] = settings[section].pop(new)
     if "must_beat_baselines" not in "".join(path.read_text() for path in (code / "pipeline" / "config").glob("*.py")):
         del settings["evaluation"]["must_beat_baselines"]
     config.write_text(yaml.safe_dump(settings, allow_unicode=True))

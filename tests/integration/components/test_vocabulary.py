@@ -222,4 +222,4 @@ def test_words_are_split_as_the_encoder_will_split_them(monkeypatch):
         split.setup()
         # A token that is kept whole teaches nothing, also where it follows a word without a space.
         assert dict(split.process([b"any"])) == {b"a": 2, "\uffed,".encode(): 1}
-    assert asked[0]["joined"] and "joined" not in asked[1]
+    assert [given["preserve_whitespace"] for given in asked] == [True, False]
