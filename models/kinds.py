@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bertline.models.tasks.base.task import get_task, is_task
 from bertline.pipeline.core.errors import BertlineError
 
 ENCODER, TF_IDF = "encoder", "tf-idf"
@@ -19,6 +18,8 @@ def has_fallback(task: str, texts: int) -> bool:
     Args:
       texts: that an example has.
     """
+    from bertline.models.tasks.base.task import get_task  # brings numpy, which a command's help does without
+
     return get_task(task).model.fallback is not None and texts == 1
 
 
@@ -30,6 +31,8 @@ def without_encoder(kind: str | None, task: str | None) -> str:
     """
     if kind != TF_IDF:
         return ""
+    from bertline.models.tasks.base.task import get_task, is_task
+
     fallback = get_task(task).model.fallback if task and is_task(task) else None
     return f"TF-IDF with {fallback.name if fallback else 'a linear model'}"
 

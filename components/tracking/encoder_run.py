@@ -17,7 +17,6 @@ from bertline.components.tracking.backend.store import (
     only_match,
     open_store,  # those who record runs have it from here
 )
-from bertline.models.tasks.base.task import get_task, is_task
 from bertline.pipeline.config import without_password
 from bertline.pipeline.core.errors import BertlineError
 from bertline.serving.contract import ENCODER, read_metadata
@@ -43,6 +42,8 @@ def find_run(reference: str, uri: str) -> EncoderRun:
             f"{reference} is not runs:/ and the id of an MLflow run, or its first 6 digits or more; copy the id from the"
             " summary of the pre-training."
         )
+    from bertline.models.tasks.base.task import get_task, is_task  # brings numpy, which a command's help does without
+
     with asking(uri, f"the run {match[1]}") as client:
         run = only_match(client, match[1], uri)
     run_id, tags, task = run.info.run_id, run.data.tags, run.data.params.get("task")

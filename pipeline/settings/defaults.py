@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bertline.models.kinds import need_encoder
-from bertline.models.tasks.base.task import Task, get_task, is_task
 from bertline.pipeline.config.training import RECIPE
 from bertline.pipeline.core import hubs, storage
 from bertline.pipeline.core.checkpoint_formats import PRESET, find, look, vocabulary_in
 from bertline.pipeline.core.errors import BertlineError
 from bertline.serving.contract import ENCODER, read_metadata
+
+if TYPE_CHECKING:
+    from bertline.models.tasks.base.task import Task
 
 
 def apply_checkpoint_defaults(raw: dict[str, Any]) -> None:
@@ -101,6 +103,8 @@ def _fill_in(given: dict[str, Any], defaults: Mapping[str, Any]) -> None:
 
 
 def _task_of(raw: Mapping[str, Any]) -> Task | None:
+    from bertline.models.tasks.base.task import get_task, is_task  # brings numpy, which a command's help does without
+
     name = raw.get("task", "classification")
     return get_task(name) if is_task(name) else None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bertline.models.tasks.base.task import get_task
 from bertline.pipeline.config import Config, nearest
 
 _LOSS = "loss"
@@ -16,6 +15,8 @@ def metric_names(task: str) -> tuple[str, ...]:
     >>> metric_names("regression")
     ('pearson', 'spearman', 'mean_squared_error')
     """
+    from bertline.models.tasks.base.task import get_task  # brings numpy, which a command's help does without
+
     return tuple(get_task(task).evaluation.metrics)
 
 
