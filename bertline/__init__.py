@@ -51,6 +51,9 @@ _MODULES = {
     "run": "api",
 }
 
+_ARTIFACT_TYPES = ("IngestReport", "Vocabulary")
+"""A compiled pipeline names them NAMESPACE.TYPE, of two parts, and Kubeflow's steps import them by that."""
+
 if not TYPE_CHECKING:  # or else no misspelt name would be found
 
     def __getattr__(name: str) -> object:
@@ -60,6 +63,8 @@ if not TYPE_CHECKING:  # or else no misspelt name would be found
             )  # when it is asked for: to read it takes longer than to import this package
 
             found = version("bertline")
+        elif name in _ARTIFACT_TYPES:
+            found = getattr(importlib.import_module("bertline.components.artifacts"), name)
         elif name in _MODULES:
             found = getattr(importlib.import_module(f"bertline.{_MODULES[name]}"), name)
         else:

@@ -142,7 +142,7 @@ def test_predict_gives_a_similarity_and_vectors(matching, tmp_path):
     right, wrong = (float(answer) for answer in alike.output.splitlines())
     assert right > wrong
     vector = json.loads(ask(matching, "--embed", "--json", "cat dog bee").output)["vector"]
-    assert len(vector) == MODEL["hidden"] and np.linalg.norm(vector) == pytest.approx(1, abs=1e-5)
+    assert len(vector) == MODEL["hidden_dim"] and np.linalg.norm(vector) == pytest.approx(1, abs=1e-5)
     (tmp_path / "in.txt").write_text("cat dog bee\n马\n", encoding="utf-8")
     done = ask(matching, "--embed", "--file", str(tmp_path / "in.txt"), "--out", str(tmp_path / "out.jsonl"))
     assert done.exit_code == 0, done.output
