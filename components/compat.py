@@ -7,6 +7,7 @@ nothing is imported before it is used.
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,16 +17,16 @@ if TYPE_CHECKING:
     from bertline.pipeline.core.arrow import pa
 
 
-class TrainerHook:
+class TrainerHook(abc.ABC):
     """A base before TFX's `GenericExecutor` of the Trainer, which asks its own `_GetFnArgs` for what it tells `run_fn`.
 
     That method is the one place where artifacts that the stock Trainer does not know can reach the function. Without it
     they would not: the Trainer would fail at the first of its settings that is missing.
     """
 
+    @abc.abstractmethod
     def fn_args(self, made: Any, inputs: Mapping[str, Any], properties: Mapping[str, Any]) -> Any:
         """What `run_fn` is told, given what TFX has made of it."""
-        raise NotImplementedError
 
     def _GetFnArgs(self, input_dict: Any, output_dict: Any, exec_properties: Any) -> Any:
         made = super()._GetFnArgs(input_dict, output_dict, exec_properties)  # type: ignore[misc]

@@ -65,7 +65,11 @@ class _Later(importlib.abc.Loader):
         with self._lock:
             if not self._has_run:
                 self._has_run = True  # its own code may ask for what it has not defined yet
-                self._loader.exec_module(module)
+                try:
+                    self._loader.exec_module(module)
+                except BaseException:
+                    self._has_run = False  # the next who asks is told the cause as well
+                    raise
 
     def __getattr__(self, name: str) -> Any:  # of resources and sources
         return getattr(self._loader, name)

@@ -34,6 +34,12 @@ def test_a_module_that_is_run_while_it_is_asked_is_run_once_and_whole():
     assert run(same) == "True <class 'google.cloud.bigquery.client.Client'>"
 
 
+def test_a_module_that_fails_says_why_each_time():
+    broken = "import sys, nltk; sys.modules['nltk.internals'] = None\n"
+    ask = "try: nltk.FreqDist\nexcept ImportError as error: print(error.name)\n"
+    assert run(broken + ask * 2).split() == ["nltk.internals"] * 2
+
+
 def test_what_a_module_has_not_is_missed_as_ever():
     assert run("import nltk\ntry: nltk.nothing\nexcept AttributeError as error: print(error)").endswith("'nothing'")
     assert run("import nltk\nprint(hasattr(nltk, '__wrapped__'), 'nltk.tokenize' in sys.modules)") == "False False"
